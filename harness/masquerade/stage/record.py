@@ -1,0 +1,147 @@
+"""What one check found: the record that contracts judge and reports print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Phase = Literal["import", "call"]
+Level = Literal["error", "warn", "off"]
+Touch = Literal["clean", "queried", "fork-poison", "device-init"]
+
+#: Kinds of finding, worst first: the first one that a record holds at level error gives its verdict.
+SEVERITY = (
+    "device-init",
+    "fork-poison",
+    "forbidden-import",
+    "forbidden-native",
+    "crash",
+    "timeout",
+    "exit",
+    "compile-error",
+    "out-of-resources",
+    "import-error",
+    "call-error",
+    "call-mismatch",
+    "route-mismatch",
+    "env-mutation",
+    "subprocess",
+    "thread",
+    "native-load",
+)
+
+#: Kinds that are named in the verdict and leave the exit status alone, unless the configuration says otherwise.
+WARN_BY_DEFAULT = frozenset({"env-mutation", "subprocess", "thread", "native-load"})
+
+
+def default_levels() -> dict[str, Level]:
+    """The level of each kind when nobody configured one."""
+    return {kind: "warn" if kind in WARN_BY_DEFAULT else "error" for kind in SEVERITY}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place in a source file. `file` is relative to the subject's root where it lies below one."""
+
+    file: str
+    line: int
+    code: str = ""
+    module: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"file": self.file, "line": self.line}
+        if self.code:
+            out["code"] = self.code
+        if self.module:
+            out["module"] = self.module
+        return out
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that happened and may not. `what` is the probe, module, library, variable, program or exception type."""
+
+    kind: str
+    what: str
+    phase: Phase
+    blame: Line | None
+    chain: tuple[Line, ...] = ()
+    stack: tuple[str, ...] = ()
+    message: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "phase": self.phase,
+            "message": self.message,
+            "blame": self.blame.to_json() if self.blame else None,
+            "chain": [line.to_json() for line in self.chain],
+            "stack": list(self.stack),
+        }
+
+
+@dataclass(frozen=True)
+class Record:
+    """One subject on one machine.
+
+    `result` is what a called function returned: the value where JSON can hold it, else {"type": ..., "repr": ...}.
+    `touch` is the worst device-touch level that was seen, also where it is allowed.
+    `output` is the end of what the subject wrote on standard output and standard error.
+    """
+
+    id: str
+    subject: str
+    action: Literal["import", "call", "run"]
+    machine: str
+    platform: str
+    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0
+    result: Any = None
+    touch: Touch = "clean"
+    launches: tuple[dict[str, Any], ...] = ()
+    output: str = ""
+    notes: tuple[str, ...] = ()
+    levels: dict[str, Level] = field(default_factory=default_levels)
+
+    @property
+    def verdict(self) -> str:
+        """The worst finding's kind, error-level findings before warn-level ones; `ok` when there is none."""
+        for level in ("error", "warn"):
+            kinds = {f.kind for f in self.findings if self.levels.get(f.kind, "error") == level}
+            for kind in SEVERITY:
+                if kind in kinds:
+                    return kind
+        return "ok"
+
+    @property
+    def failed(self) -> bool:
+        """Whether a finding of level error is there: what the exit status says."""
+        return any(self.levels.get(f.kind, "error") == "error" for f in self.findings)
+
+    @property
+    def worst(self) -> Finding | None:
+        """The finding that gives the verdict."""
+        verdict = self.verdict
+        return next((f for f in self.findings if f.kind == verdict), None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "action": self.action,
+            "machine": self.machine,
+            "platform": self.platform,
+            "verdict": self.verdict,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 4),
+            "result": self.result,
+            "touch": self.touch,
+            "findings": [f.to_json() for f in self.findings],
+            "launches": list(self.launches),
+            "output": self.output,
+            "notes": list(self.notes),
+        }
