@@ -21,7 +21,6 @@ SEVERITY = (
     "compile-error",
     "out-of-resources",
     "import-error",
-    "call-error",
     "call-mismatch",
     "route-mismatch",
     "env-mutation",
