@@ -1,0 +1,86 @@
+"""FP8 GEMM with block scales: activations scaled per 1 x 128, weights per 128 x 128."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from blockscale.kernels.checks import (
+    expect,
+    expect_contiguous,
+    expect_dtype,
+    expect_no_nan,
+    expect_same_device,
+    expect_shape,
+)
+
+FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
+SCALE_DTYPES = (torch.float32, torch.float8_e8m0fnu)
+OUTPUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def w8a8_triton_block_scaled_mm(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    As: torch.Tensor,
+    Bs: torch.Tensor,
+    block_size: Sequence[int],
+    output_dtype: torch.dtype = torch.float16,
+) -> torch.Tensor:
+    """C = (A * As) @ (B * Bs).T, each scale spread over its block.
+
+    A: (..., K) fp8, the activations. B: (N, K) fp8 of the same dtype, the weights. block_size: (block_n, block_k).
+    As: (..., ceil(K / block_k)), one scale per row and K block. Bs: (ceil(N / block_n), ceil(K / block_k)). Scales are
+    fp32 or e8m0. M, N and K need not be multiples of anything. Returns (..., N) in `output_dtype`.
+    Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit.
+    """
+    block_n, block_k = _check_arguments(A, B, As, Bs, block_size, output_dtype)
+    return _dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+
+
+def _dequantized_mm(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_n: int, block_k: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """The same product in fp32 on dequantized operands: the reference, and what gfx1250 runs."""
+    N, K = B.shape
+    a = A.float() * _spread(As.float(), -1, block_k, K)  # (..., K)
+    b = B.float() * _spread(_spread(Bs.float(), 0, block_n, N), 1, block_k, K)  # (N, K)
+    return (a @ b.T).to(dtype)
+
+
+def _spread(scales: torch.Tensor, dim: int, block: int, size: int) -> torch.Tensor:
+    """Repeat each scale over its block along `dim`; the last block is cut at `size`."""
+    return scales.repeat_interleave(block, dim).narrow(dim, 0, size)
+
+
+def _check_arguments(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    As: torch.Tensor,
+    Bs: torch.Tensor,
+    block_size: Sequence[int],
+    output_dtype: torch.dtype,
+) -> tuple[int, int]:
+    two_positive = len(block_size) == 2 and all(isinstance(size, int) and size > 0 for size in block_size)
+    expect(two_positive, "block_size", list(block_size), "two positive integers, (block_n, block_k)")
+    block_n, block_k = block_size
+    expect(A.dim() >= 1, "A", f"{A.dim()} dimensions", "at least one, (..., K)")
+    expect(B.dim() == 2, "B", f"{B.dim()} dimensions", "two, (N, K)")
+    N, K = B.shape
+    expect(N > 0 and K > 0, "B", f"shape {tuple(B.shape)}", "at least one row and one column")
+    expect(A.shape[-1] == K, "A", f"shape {tuple(A.shape)}", f"a last dimension of {K}, as in B")
+    expect_dtype("A", A, FP8_DTYPES)
+    expect(B.dtype == A.dtype, "B", B.dtype, f"A's dtype, {A.dtype}")
+    k_blocks, n_blocks = -(-K // block_k), -(-N // block_n)
+    expect_shape("As", As, (*A.shape[:-1], k_blocks), f"one scale per row and {block_k} of K = {K}")
+    expect_shape("Bs", Bs, (n_blocks, k_blocks), f"one scale per {block_n} x {block_k} block of B")
+    expect_dtype("As", As, SCALE_DTYPES)
+    expect_dtype("Bs", Bs, SCALE_DTYPES)
+    expect(output_dtype in OUTPUT_DTYPES, "output_dtype", output_dtype, "bfloat16, float16 or float32")
+    expect_same_device(A=A, B=B, As=As, Bs=Bs)
+    expect_contiguous("A", A)
+    expect_contiguous("B", B)
+    expect_no_nan("As", As)
+    expect_no_nan("Bs", Bs)
+    return block_n, block_k
