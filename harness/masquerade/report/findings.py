@@ -1,0 +1,96 @@
+"""One distinct finding as text: what happened, the line to mend, the way there, and whom it hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from masquerade.report.groups import Group
+from masquerade.report.text import clean, clip, first_line, last_lines, plural
+from masquerade.stage.record import Line
+
+_NAMED_MODULES = 3
+_MOST_LINKS = 8  # of a chain: its first and last ones
+_LAST_WORDS = 4
+#: Kinds after which the subject cannot say more than what it had printed.
+_CUT_SHORT = frozenset({"crash", "timeout", "exit"})
+
+# What a subject wrote never begins a line of ours: CI logs obey lines that begin with "::" or "---".
+_QUOTE = "    | "
+
+
+def detailed(group: Group) -> Text:
+    """A finding of level error, in some lines."""
+    finding = group.finding
+    text = Text(finding.kind, style="bold red")
+    text.append(f"  {clip(clean(finding.what))}", style="bold")
+    if finding.phase == "call":
+        text.append("  (in the call)", style="dim")
+    if finding.blame:
+        _append(text, f"  {clean(str(finding.blame))}", "cyan")
+        if finding.blame.code.strip():
+            _append(text, f"{_QUOTE}{clip(clean(finding.blame.code.strip()))}")
+    for message in _messages(group):
+        _append(text, f"    says: {message}")
+    if finding.kind in _CUT_SHORT:
+        for line in last_lines(group.last_words, _LAST_WORDS):
+            _append(text, f"{_QUOTE}{line}", "dim")
+    for follows in group.consequences:
+        says = next(iter(_messages(follows)), "")
+        what = clip(clean(follows.finding.what))
+        _append(text, f"    then {what} on {_names(follows.machines)}{f': {says}' if says else ''}", "dim")
+    _append(text, f"    on {_names(group.machines)}")
+    _append(text, f"    in {_modules(group.subjects)}")
+    for link in _chain(finding.chain, finding.blame):
+        _append(text, link, "dim")
+    return text
+
+
+def quiet(group: Group) -> Text:
+    """A finding of level warn, on one line."""
+    finding = group.finding
+    where = f"  {clean(str(finding.blame))}" if finding.blame else ""
+    reach = f"{plural(len(group.subjects), 'module')} on {_names(group.machines)}"
+    return Text(f"  {finding.kind}  {clip(clean(finding.what))}{where}  ({reach})", style="dim")
+
+
+def _append(text: Text, line: str, style: str = "") -> None:
+    text.append("\n")
+    text.append(line, style=style)
+
+
+def _messages(group: Group) -> Iterable[str]:
+    shown = list(dict.fromkeys(first_line(message) for message in group.messages))
+    yield from (message for message in shown[:2] if message)
+    if len(shown) > 2:
+        yield f"... and {len(shown) - 2} other messages"
+
+
+def _names(machines: Sequence[str]) -> str:
+    return ", ".join(clean(machine) for machine in machines)
+
+
+def _modules(subjects: Sequence[str]) -> str:
+    named = ", ".join(clip(clean(subject)) for subject in subjects[:_NAMED_MODULES])
+    if len(subjects) <= _NAMED_MODULES:
+        return named
+    return f"{plural(len(subjects), 'module')}: {named} and {len(subjects) - _NAMED_MODULES} more"
+
+
+def _chain(chain: Sequence[Line], blame: Line | None) -> Iterable[str]:
+    """The way to the blamed line, outermost first; the blamed line itself was shown already."""
+    links = [link for link in chain if blame is None or str(link) != str(blame)]
+    if not links:
+        return
+    yield "    by way of"
+    places = [clean(str(link)) for link in links]
+    width = min(48, max(map(len, places)))
+    for index, (link, place) in enumerate(zip(links, places, strict=True)):
+        skipped = len(links) - _MOST_LINKS
+        if skipped > 0 and _MOST_LINKS // 2 <= index < len(links) - _MOST_LINKS // 2:
+            if index == _MOST_LINKS // 2:
+                yield f"      ... {plural(skipped, 'link')} more ..."
+            continue
+        code = clip(clean(link.code.strip()), 80)
+        yield f"      {place:<{width}}{f'  | {code}' if code else ''}".rstrip()

@@ -1,0 +1,90 @@
+"""Distinct findings: one mistake in one line is told once, however many modules and machines it hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from masquerade.report.results import Results
+from masquerade.stage.record import SEVERITY, Finding, Level
+
+#: Kinds that often raise as well where the machine lacks what was asked for.
+_CAUSES = ("device-init", "fork-poison", "forbidden-import", "forbidden-native")
+
+Place = tuple[str, str]
+"""A subject and a machine."""
+
+
+@dataclass
+class Group:
+    """Findings of one kind about one thing with one line to mend.
+
+    `finding` is the one with the shortest chain. `places` are the subjects and machines that it hits, in order.
+    `alike` is true of an import error that every machine of the run shows: no platform's doing.
+    `consequences` are the import errors that follow from it, raised at the same line.
+    `last_words` is the end of the output of the first record that has it.
+    """
+
+    finding: Finding
+    level: Level
+    places: dict[Place, None] = field(default_factory=dict)
+    messages: dict[str, None] = field(default_factory=dict)
+    last_words: str = ""
+    alike: bool = False
+    consequences: list[Group] = field(default_factory=list)
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(subject for subject, _ in self.places))
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(machine for _, machine in self.places))
+
+    def by_weight(self) -> tuple[int, int, str, str]:
+        """Sorting key: worst kind first, then what hits most modules."""
+        kind = self.finding.kind
+        severity = SEVERITY.index(kind) if kind in SEVERITY else len(SEVERITY)
+        return severity, -len(self.subjects), self.finding.what, str(self.finding.blame)
+
+
+def distinct(results: Results) -> list[Group]:
+    """The distinct findings of a run, worst first. Findings that are switched off are left out."""
+    groups: dict[tuple[str, ...], Group] = {}
+    for record in results.ordered:
+        for finding in results.shown(record):
+            group = groups.setdefault(_key(finding), Group(finding, results.level(finding), last_words=record.output))
+            if len(finding.chain) < len(group.finding.chain):
+                group.finding = finding
+            group.places[record.subject, record.machine] = None
+            if finding.message:
+                group.messages[finding.message] = None
+    found = sorted(groups.values(), key=Group.by_weight)
+    for group in found:
+        group.alike = _alike(group, results)
+    return _without_consequences(found)
+
+
+def _key(finding: Finding) -> tuple[str, ...]:
+    # Where no line is to blame, the message is all that tells two faults apart.
+    where = str(finding.blame) if finding.blame else f"?{finding.message}"
+    return finding.kind, finding.what, where
+
+
+def _alike(group: Group, results: Results) -> bool:
+    if group.finding.kind != "import-error" or len(results.machines) < 2:
+        return False
+    return all((subject, machine.id) in group.places for subject in group.subjects for machine in results.machines)
+
+
+def _without_consequences(groups: list[Group]) -> list[Group]:
+    """Hang each import error under the worse finding that it follows from; the others stay."""
+    causes = {str(g.finding.blame): g for g in reversed(groups) if g.finding.kind in _CAUSES and g.finding.blame}
+    kept = []
+    for group in groups:
+        cause = causes.get(str(group.finding.blame)) if group.finding.kind == "import-error" else None
+        if cause is not None and cause.level == group.level and group.places.keys() <= cause.places.keys():
+            cause.consequences.append(group)
+        else:
+            kept.append(group)
+    return kept

@@ -1,0 +1,63 @@
+"""The JSON report: everything that a run found. Its shape is published in schema.json, beside this file."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from masquerade import __version__
+from masquerade.report.results import Results
+
+SCHEMA = 1
+MAX_DEPTH = 100
+
+
+def render(results: Results) -> str:
+    """The run as one JSON document, in ASCII, always valid against `schema()`."""
+    return json.dumps(document(results), indent=1, allow_nan=False) + "\n"
+
+
+def document(results: Results) -> dict[str, Any]:
+    """The run as plain JSON values."""
+    out = {
+        "schema": SCHEMA,
+        "tool": f"masquerade {__version__}",
+        "host": results.host,
+        "machines": [machine.to_json() for machine in results.machines],
+        "levels": dict(results.levels),
+        "interrupted": results.interrupted,
+        "summary": {
+            "subjects": len(results.subjects),
+            "checks": len(results.records),
+            "planned": results.planned,
+            "failed": sum(record.failed for record in results.records),
+            "verdicts": dict(results.verdicts),
+            "seconds": round(results.seconds, 3),
+        },
+        "control": results.control.to_json() if results.control else None,
+        "notes": list(results.notes),
+        "checks": [record.to_json() for record in results.ordered],
+    }
+    return {key: _plain(value) for key, value in out.items()}
+
+
+def schema() -> dict[str, Any]:
+    """The published schema (JSON Schema 2020-12)."""
+    text = (Path(__file__).parent / "schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A subject's result may hold what JSON has no word for, or nest deeper than readers follow."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"type": "float", "repr": repr(value)}
+    if isinstance(value, (dict, list, tuple)) and depth >= MAX_DEPTH:
+        return {"type": type(value).__name__, "repr": f"nested more than {MAX_DEPTH} deep"}
+    if isinstance(value, dict):
+        return {key: _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth + 1) for item in value]
+    return value

@@ -1,0 +1,82 @@
+"""What a report is made from: the records of one run, and what the reader must know beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from masquerade.stage.record import Finding, Level, Record, default_levels
+
+
+@dataclass(frozen=True)
+class MachineColumn:
+    """A machine as a report names it."""
+
+    id: str
+    platform: str
+    arch: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"id": self.id, "platform": self.platform, "arch": self.arch}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The records of one run, in whatever order they came.
+
+    `planned` is the number of checks that were to be made: fewer records than that means the run was cut short.
+    `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the whole
+    run, `seconds` is the time by the clock.
+    """
+
+    machines: tuple[MachineColumn, ...]
+    records: tuple[Record, ...]
+    planned: int
+    host: dict[str, Any] = field(default_factory=dict)
+    levels: dict[str, Level] = field(default_factory=default_levels)
+    control: Record | None = None
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    @cached_property
+    def ordered(self) -> tuple[Record, ...]:
+        """The records by subject, then by machine as the user named them: alike from run to run."""
+        column = {machine.id: index for index, machine in enumerate(self.machines)}
+        return tuple(sorted(self.records, key=lambda r: (r.subject, column.get(r.machine, len(column)), r.id)))
+
+    @cached_property
+    def subjects(self) -> tuple[str, ...]:
+        """Every subject that has a record, once, in order."""
+        return tuple(dict.fromkeys(record.subject for record in self.ordered))
+
+    @property
+    def noun(self) -> str:
+        """What the subjects are called in a sentence."""
+        return "module" if all(":" not in subject for subject in self.subjects) else "subject"
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str], Record]:
+        """The record of a subject on a machine."""
+        return {(record.subject, record.machine): record for record in self.records}
+
+    @property
+    def failed(self) -> bool:
+        """Whether any record holds a finding of level error."""
+        return any(record.failed for record in self.records)
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many records have which verdict."""
+        return Counter(record.verdict for record in self.ordered)
+
+    def level(self, finding: Finding) -> Level:
+        """The level of a finding of this kind."""
+        return self.levels.get(finding.kind, "error")
+
+    def shown(self, record: Record) -> Iterable[Finding]:
+        """The findings of `record` that are not switched off."""
+        return (finding for finding in record.findings if self.level(finding) != "off")

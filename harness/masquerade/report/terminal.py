@@ -1,0 +1,95 @@
+"""The report on a terminal: the matrix, then each distinct finding once. Reads as well without colour and in a log."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from masquerade.report.findings import detailed, quiet
+from masquerade.report.groups import Group, distinct
+from masquerade.report.matrix import tables
+from masquerade.report.results import Results
+from masquerade.report.rows import Row, rows
+from masquerade.report.text import clean, plural
+
+_MOST_NOTES = 10
+
+
+def show(results: Results, console: Console, *, every: bool = False) -> None:
+    """Print the report. With `every`, the matrix also lists the modules without findings."""
+    groups = distinct(results)
+    errors = [group for group in groups if group.level == "error"]
+    platforms = [group for group in errors if not group.alike]
+    alike = [group for group in errors if group.alike]
+    warnings = [group for group in groups if group.level == "warn"]
+
+    for table in tables(_rows(results, platforms, every), results, console):
+        console.print(table)
+        console.print()
+    _section(console, "", platforms)
+    _section(console, "Fails alike on all machines: not a platform's doing", alike)
+    if warnings:
+        console.print(Text("Warnings", style="dim bold"))
+        for group in warnings:
+            console.print(quiet(group), soft_wrap=True)
+        console.print()
+    _notes(console, results)
+    console.print(closing_line(results, groups), soft_wrap=True)
+
+
+def _rows(results: Results, platforms: list[Group], every: bool) -> list[Row]:
+    """The rows that show a platform's fault, then one that counts the rest."""
+    faulty = {subject for group in platforms for subject in group.subjects}
+    listed = [subject for subject in results.subjects if every or subject in faulty]
+    out = rows(listed, results)
+    rest = len(results.subjects) - len(listed)
+    if rest:
+        out.append(_rest(results, set(listed), rest))
+    return out
+
+
+def _rest(results: Results, listed: set[str], rest: int) -> Row:
+    counts = []
+    for machine in results.machines:
+        records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
+        ok = sum(not record.failed for record in records)
+        counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
+    return Row(f"{plural(rest, results.noun)} {'more' if listed else 'in all'}", tuple(counts))
+
+
+def _section(console: Console, title: str, groups: list[Group]) -> None:
+    if title and groups:
+        console.print(Text(title, style="bold"))
+        console.print()
+    for group in groups:
+        console.print(detailed(group), soft_wrap=True)
+        console.print()
+
+
+def _notes(console: Console, results: Results) -> None:
+    notes = dict.fromkeys([*results.notes, *(note for record in results.ordered for note in record.notes)])
+    for note in list(notes)[:_MOST_NOTES]:
+        console.print(Text(f"note: {clean(note)}", style="dim"), soft_wrap=True)
+    if len(notes) > _MOST_NOTES:
+        console.print(Text(f"note: {plural(len(notes) - _MOST_NOTES, 'more note')} in the JSON report", style="dim"))
+    if notes:
+        console.print()
+
+
+def closing_line(results: Results, groups: list[Group]) -> Text:
+    """One line that says how the run ended."""
+    errors = sum(group.level == "error" for group in groups)
+    warnings = sum(group.level == "warn" for group in groups)
+    made = plural(len(results.records), "check")
+    if len(results.records) < results.planned:
+        made = f"{len(results.records)} of {plural(results.planned, 'check')}"
+    line = Text()
+    if results.interrupted:
+        line.append("Interrupted: ", style="bold yellow")
+    line.append(
+        f"{plural(errors, 'finding')}, {plural(warnings, 'warning')}",
+        style="bold red" if errors else "bold green",
+    )
+    where = plural(len(results.machines), "machine")
+    line.append(f" in {plural(len(results.subjects), results.noun)} on {where}: {made} in {results.seconds:.1f} s")
+    return line
