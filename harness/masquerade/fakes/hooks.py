@@ -17,6 +17,7 @@ Callback = Callable[[ModuleType], None]
 MakeSpec = Callable[[str], "ModuleSpec | None"]
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
+_find_real: Any = PathFinder.find_spec
 
 _callbacks: dict[str, list[Callback]] = {}
 _hidden: set[str] = set()
@@ -58,6 +59,12 @@ def serve(name: str, make_spec: MakeSpec, *, instead: bool = False) -> None:
     _hidden.discard(name)
     if instead:
         forget(name)
+
+
+def installed(name: str) -> bool:
+    """Whether the environment itself has a top-level module, hidden or not."""
+    spec = _find_real(name)
+    return spec is not None and not _is_folder(spec)
 
 
 def forget(name: str) -> None:
@@ -106,6 +113,11 @@ def _follow(spec: ModuleSpec | None) -> ModuleSpec | None:
     return spec
 
 
+def _is_folder(spec: ModuleSpec) -> bool:
+    """Whether a spec is a namespace package's: a folder without __init__.py."""
+    return spec.origin is None and spec.submodule_search_locations is not None
+
+
 def _search(original: Callable[[], ModuleSpec | None], name: str) -> ModuleSpec | None:
     if name in _hidden:
         return None
@@ -117,17 +129,16 @@ def _search(original: Callable[[], ModuleSpec | None], name: str) -> ModuleSpec 
     if spec is None:
         spec = original()
         # An installed package wins over a folder of its name somewhere on the path, and so does a stand-in.
-        if not dot and (spec is None or (spec.origin is None and spec.submodule_search_locations is not None)):
+        if not dot and (spec is None or _is_folder(spec)):
             spec = make_spec(name) or spec
     return _follow(spec)
 
 
 def _install() -> None:
     """Wrap both functions, once in a process."""
-    found = PathFinder.find_spec
-    if getattr(found, "__module__", "") == __name__:
+    if PathFinder.find_spec.__module__ == __name__:
         return
-    below = _bootstrap._find_spec
+    found, below = _find_real, _bootstrap._find_spec
 
     def find_spec(cls: type, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Try to find a spec for 'fullname' on sys.path or 'path'."""
