@@ -292,3 +292,10 @@ def test_importing_blockscale_imports_no_torch():
     probe = "import sys, blockscale, blockscale.platforms; raise SystemExit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], env={"PYTHONPATH": ":".join(sys.path)})
     assert done.returncode == 0
+
+
+def test_introspection_resolves_nothing(on):
+    """doctest, inspect and pytest ask every name of a module for dunder attributes."""
+    on("cpu")
+    assert not hasattr(current_platform, "__wrapped__") and not hasattr(current_platform, "__bases__")
+    assert "not asked yet" in repr(current_platform) and not current.resolve.cache_info().currsize
