@@ -1,1 +1,1 @@
-
+"""Watchers: what happened, written down at the moment it happened. They know nothing of the fakes below them."""

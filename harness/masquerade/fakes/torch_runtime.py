@@ -1,0 +1,309 @@
+"""torch on the machine: puts the answers of `torch_c` below torch.cuda and torch.xpu and lets their own Python run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from masquerade.fakes import torch_tensor
+from masquerade.fakes.hooks import on_import
+from masquerade.fakes.torch_c import Runtime, cuda_answers, listed_names, unanswered, xpu_answers
+from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
+from masquerade.fakes.torch_streams import event_base, rebase, stream_base
+from masquerade.fakes.world import NoAnswerError, World
+
+#: Set by the server once, so that no child reads the stub file: the names that each prefix has in the installed torch.
+_names: dict[str, tuple[str, ...]] = {}
+
+
+def prepare(torch: ModuleType) -> None:
+    """Do once what every disguise of this torch needs."""
+    for prefix in ("cuda", "xpu"):
+        _names[prefix] = listed_names(str(torch.__file__), prefix)
+
+
+def install(world: World) -> None:
+    """Disguise torch now, or as soon as it is imported."""
+    on_import("torch", lambda torch: disguise(torch, world))
+
+
+def disguise(torch: ModuleType, world: World) -> None:
+    """Make `torch`, whatever its build, answer as the machine's build on the machine."""
+    if not _names:
+        prepare(torch)
+    cuda_like = world.platform in ("cuda", "rocm")
+    _set_version(torch, world)
+    _set_build_flags(torch, world)
+    _set_management(torch, world)
+    for prefix, answers, wanted in (("cuda", cuda_answers, cuda_like), ("xpu", xpu_answers, world.platform == "xpu")):
+        device = getattr(torch, prefix, None)
+        if device is None:
+            continue
+        if wanted:
+            _give(torch, device, world, prefix, answers)
+        else:
+            _take(torch, device, prefix)
+    _set_accelerator(torch, world)
+    _set_cpu(torch, world)
+
+
+def _local_version(world: World) -> str:
+    """What the wheel of this platform has behind the plus: cu130, rocm7.0, xpu, cpu."""
+    cuda, hip = world.known("torch.cuda"), world.known("torch.hip")
+    if cuda:
+        return "cu" + cuda.replace(".", "")
+    if hip:
+        return "rocm" + ".".join(hip.split(".")[:2])
+    return "xpu" if world.platform == "xpu" else "cpu"
+
+
+def _set_version(torch: ModuleType, world: World) -> None:
+    version = torch.version
+    for name in ("cuda", "hip", "xpu"):
+        setattr(version, name, world.known(f"torch.{name}"))
+    if hasattr(version, "rocm"):
+        hip = world.known("torch.hip")
+        version.rocm = ".".join(hip.split(".")[:2]) if hip else None
+    text = f"{str(torch.__version__).partition('+')[0]}+{_local_version(world)}"
+    version.__version__ = text
+    torch.__version__ = type(torch.__version__)(text)
+
+
+def _set_build_flags(torch: ModuleType, world: World) -> None:
+    core, cuda_like = torch._C, world.platform in ("cuda", "rocm")
+    core._has_cuda, core._has_xpu = cuda_like, world.platform == "xpu"
+    core._has_cudnn = cuda_like
+    if hasattr(core, "_has_cusparselt"):
+        core._has_cusparselt = cuda_like
+    core._has_mps = False
+    torch.cuda.has_magma = core._has_magma = cuda_like
+
+    def cudnn_version() -> int:
+        return int(world.get("torch.cudnn", "torch.backends.cudnn.version"))
+
+    cudnn = None
+    if cuda_like:
+        cudnn = SimpleNamespace(
+            getRuntimeVersion=lambda: _triple(cudnn_version()),
+            getCompileVersion=lambda: _triple(cudnn_version()),
+            getVersionInt=cudnn_version,
+            is_cuda=world.platform == "cuda",
+        )
+    torch.backends.cudnn._cudnn = cudnn
+
+
+def _triple(number: int) -> tuple[int, int, int]:
+    """cuDNN 9 counts major * 10000 + minor * 100 + patch."""
+    return number // 10000, number // 100 % 100, number % 100
+
+
+def _set_management(torch: ModuleType, world: World) -> None:
+    """What torch.cuda decided while it was imported: which management library it talks to.
+
+    NVML is loaded with ctypes inside these two functions, so they are the lowest place that Python can answer.
+    """
+    cuda = torch.cuda
+    for name in ("pynvml", "amdsmi"):
+        sys.modules.pop(name, None)
+        vars(cuda).pop(name, None)
+    cuda._HAS_PYNVML, cuda._PYNVML_ERR = False, ModuleNotFoundError("No module named 'pynvml'")
+    if hasattr(cuda, "_HAS_AMDSMI"):
+        cuda._HAS_AMDSMI, cuda._AMDSMI_ERR = False, ModuleNotFoundError("No module named 'amdsmi'")
+    cuda._cached_device_count = None
+    nvml = world.management("nvml")
+
+    def count() -> int:
+        if world.platform != "cuda" or nvml != "ok":
+            return -1
+        return len(world.devices)
+
+    def uuids() -> list[str] | None:
+        if world.platform != "cuda" or nvml != "ok":
+            return None
+        return [device.get("uuid", "torch.cuda._raw_device_uuid_nvml") for device in world.devices]
+
+    cuda._raw_device_count_nvml, cuda._raw_device_uuid_nvml = count, uuids
+    library = {"cuda": "pynvml", "rocm": "amdsmi"}.get(world.platform)
+    if library and world.management("nvml" if library == "pynvml" else "amdsmi") != "absent":
+        # torch.cuda imports the library of its platform at its own import; a module that is not there stays away.
+        try:
+            module = __import__(library)
+        except ImportError:
+            return
+        setattr(cuda, library, module)
+        cuda._HAS_PYNVML = True
+        if library == "amdsmi" and hasattr(cuda, "_HAS_AMDSMI"):
+            cuda._HAS_AMDSMI = True
+
+
+def _give(
+    torch: ModuleType, device: ModuleType, world: World, prefix: str, answers: Callable[..., dict[str, Callable[..., Any]]]
+) -> None:
+    """Answer all functions `_cuda_*` or `_xpu_*` of torch._C, and the C++ classes that the Python above derives from."""
+    core = torch._C
+    runtime = Runtime(world, torch, prefix)
+
+    def on_open() -> None:
+        # C++ fills in these names of torch.cuda and torch.xpu at the end of a successful initialization.
+        device._get_device_properties = runtime.properties
+        device.default_generators = torch_tensor.generators(torch, prefix, len(runtime.start()))
+        torch_tensor.install(torch, world, prefix)
+
+    given = answers(runtime, on_open)
+    for name in _names[prefix]:
+        setattr(core, name, given.get(name) or unanswered(world, name))
+    for name, answer in given.items():
+        setattr(core, name, answer)
+    device._initialized = False
+    device._is_in_bad_fork = runtime.in_bad_fork
+    device._exchange_device = getattr(core, f"_{prefix}_exchangeDevice")
+    device._maybe_exchange_device = getattr(core, f"_{prefix}_maybeExchangeDevice")
+    properties = _CudaDeviceProperties if prefix == "cuda" else _XpuDeviceProperties
+    name = properties.__name__
+    setattr(core, name, properties)
+    setattr(device, name, properties)
+    raw = {"cuda": ("cuda_stream", "cuda_event"), "xpu": ("sycl_queue", "sycl_event")}[prefix]
+    for cls_name, base in (("Stream", stream_base(runtime, raw[0])), ("Event", event_base(runtime, raw[1]))):
+        made = rebase(getattr(device, cls_name), base)
+        setattr(device, cls_name, made)
+        setattr(device.streams, cls_name, made)
+    if hasattr(device, "ExternalStream"):
+        device.ExternalStream = device.streams.ExternalStream = rebase(device.ExternalStream, device.Stream)
+    if prefix == "cuda":
+        device._cudart = _cudart(world, runtime)
+    else:
+        device._cached_device_count = None
+        if hasattr(device, "_device_count_zes"):
+            # pyzes reads Level Zero's sysman through ctypes inside this function.
+            device._device_count_zes = lambda: world.count() if world.management("xpu-smi") != "failing" else -1
+
+
+def _take(torch: ModuleType, device: ModuleType, prefix: str) -> None:
+    """Remove from a torch built for that platform what a build for another one does not have."""
+    core = torch._C
+    for name in _names[prefix]:
+        # Functions that every build has stay: a CPU build lists these too.
+        if hasattr(core, name) and name not in _EVERYWHERE:
+            delattr(core, name)
+    for name in ("_CudaDeviceProperties", "_XpuDeviceProperties"):
+        if prefix in name.lower() and hasattr(core, name):
+            delattr(core, name)
+    if prefix == "cuda":
+        device._cudart = None
+    device._is_in_bad_fork = lambda: False
+    word = prefix.upper()
+
+    def exchange(index: int) -> int:
+        if prefix == "cuda" and index < 0:
+            return -1
+        error = RuntimeError if prefix == "cuda" else NotImplementedError
+        raise error(f"PyTorch was compiled without {word} support")
+
+    device._exchange_device = device._maybe_exchange_device = exchange
+
+
+#: What torch's CPU build has as well. Source: dir(torch._C) of torch 2.13.0+cpu.
+_EVERYWHERE = frozenset(
+    """_cuda_beginAllocateCurrentThreadToPool _cuda_beginAllocateToPool _cuda_endAllocateToPool
+    _cuda_isCurrentStreamCapturing _cuda_releasePool _xpu_beginAllocateCurrentThreadToPool _xpu_endAllocateToPool
+    _xpu_graph_pool_handle _xpu_isCurrentStreamCapturing _xpu_releasePool""".split()
+)
+
+
+def _cudart(world: World, runtime: Runtime) -> Any:
+    """The module torch._C._cudart, as far as torch's Python calls it."""
+
+    def memory_info(index: int) -> tuple[int, int]:
+        total = runtime.device(index).get("total_memory", "torch.cuda.mem_get_info")
+        return (total, total)
+
+    class cudaError(int):
+        success = 0
+
+    def ok(*args: Any) -> cudaError:
+        return cudaError(0)
+
+    answers: dict[str, Any] = {
+        "cudaError": cudaError,
+        "cudaGetErrorString": lambda error: "no error" if int(error) == 0 else f"error {int(error)}",
+        "cudaMemGetInfo": memory_info,
+        "cudaProfilerStart": ok,
+        "cudaProfilerStop": ok,
+        "cudaHostRegister": ok,
+        "cudaHostUnregister": ok,
+    }
+
+    class Cudart(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise NoAnswerError(world.id, f"torch.cuda.cudart().{name}")
+
+    module = Cudart("torch._C._cudart")
+    vars(module).update(answers)
+    return module
+
+
+def _set_accelerator(torch: ModuleType, world: World) -> None:
+    """torch.accelerator asks C++ hooks that only a build for the platform has, so its torch._C functions are answered."""
+    core = torch._C
+    if world.platform == "cpu":
+        if hasattr(core, "_accelerator_getAccelerator"):
+            core._accelerator_getAccelerator = lambda: None
+        return
+    kind = "xpu" if world.platform == "xpu" else "cuda"
+    module = getattr(torch, kind)
+
+    def call(name: str) -> Callable[..., Any]:
+        return lambda *args: getattr(core, f"_{kind}_{name}")(*args)
+
+    def opened(then: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(*args: Any) -> Any:
+            module._lazy_init()
+            return then(*args)
+
+        return answer
+
+    answers = {
+        "_accelerator_getAccelerator": lambda: torch.device(kind),
+        "_accelerator_hooks_device_count": call("getDeviceCount"),
+        "_accelerator_hooks_set_current_device": call("setDevice"),
+        "_accelerator_hooks_get_current_device": call("getDevice"),
+        "_accelerator_hooks_exchange_device": call("exchangeDevice"),
+        "_accelerator_hooks_maybe_exchange_device": call("maybeExchangeDevice"),
+        "_accelerator_setDeviceIndex": opened(call("setDevice")),
+        "_accelerator_getDeviceIndex": opened(call("getDevice")),
+        "_accelerator_exchangeDevice": opened(call("exchangeDevice")),
+        "_accelerator_maybeExchangeDevice": opened(call("maybeExchangeDevice")),
+        "_accelerator_synchronizeDevice": opened(lambda index: None),
+        "_accelerator_getStream": opened(lambda index: module.current_stream(index)),
+        "_accelerator_setStream": opened(lambda stream: module.set_stream(stream)),
+        "_accelerator_getMemoryInfo": opened(lambda index: module.mem_get_info(index)),
+        "_accelerator_getDeviceStats": lambda index: getattr(core, f"_{kind}_memoryStats")(index),
+        "_accelerator_isAllocatorInitialized": lambda: module.is_initialized(),
+        "_accelerator_emptyCache": lambda: None,
+        "_accelerator_emptyHostCache": lambda: None,
+        "_accelerator_resetAccumulatedStats": lambda index: None,
+        "_accelerator_resetPeakStats": lambda index: None,
+        "_get_accelerator": lambda *a: torch.device(kind),
+    }
+    for name in dir(core):
+        if name.startswith("_accelerator_") or name == "_get_accelerator":
+            setattr(core, name, answers.get(name) or unanswered(world, name))
+
+
+def _set_cpu(torch: ModuleType, world: World) -> None:
+    """Capabilities of the host's processor, asked through torch._C._cpu."""
+    cpu = getattr(torch._C, "_cpu", None)
+    if cpu is None:
+        return
+    known = world.known("host.torch_cpu") or {}
+    for name in dir(cpu):
+        if name.startswith("_is_") or name in known:
+
+            def answer(*args: Any, _name: str = name) -> Any:
+                return world.get(f"host.torch_cpu.{_name}", f"torch.cpu.{_name}")
+
+            setattr(cpu, name, answer)

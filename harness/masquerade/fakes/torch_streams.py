@@ -1,0 +1,120 @@
+"""Streams and events: the C++ base classes of torch.cuda.Stream and torch.cuda.Event, answered in Python.
+
+No work runs on a faked device, so every stream is idle and every event has passed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import CellType, FunctionType
+from typing import Any
+
+from masquerade.fakes.torch_c import Runtime
+from masquerade.fakes.world import NoAnswerError
+
+_numbers = itertools.count(3)
+
+
+def rebase(cls: type, base: type) -> type:
+    """A copy of `cls` over another base, its methods bound to the copy so that `super()` works in them.
+
+    On a CUDA build the real base is laid out in C and cannot be exchanged in place.
+    """
+    cell = CellType()
+    members: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        if name in ("__dict__", "__weakref__"):
+            continue
+        function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        if isinstance(function, FunctionType) and "__class__" in function.__code__.co_freevars:
+            closure = tuple(
+                cell if free == "__class__" else old
+                for free, old in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            )
+            copy = FunctionType(
+                function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
+            )
+            copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
+            copy.__qualname__ = function.__qualname__
+            value = type(value)(copy) if isinstance(value, (staticmethod, classmethod)) else copy
+        members[name] = value
+    made = type(cls)(cls.__name__, (base,), members)
+    cell.cell_contents = made
+    return made
+
+
+def stream_base(runtime: Runtime, raw: str) -> type:
+    """The base of a stream class; `raw` is the name of the attribute with the native handle."""
+    torch, kind = runtime.torch, runtime.kind
+
+    class StreamBase:
+        def __new__(
+            cls, priority: int = 0, stream_id: int = 0, device_index: int = -1, device_type: int = 0, stream_ptr: int = 0
+        ) -> Any:
+            self = super().__new__(cls)
+            runtime.start()
+            index = runtime.current if device_index < 0 else device_index
+            named = stream_id or device_index >= 0
+            self.stream_id = stream_id if named else next(_numbers)
+            self.device_index, self.device_type = index, runtime.stream_triple()[2]
+            self.device = torch.device(kind if kind == "xpu" else "cuda", index)
+            self.priority = priority
+            setattr(self, raw, stream_ptr or self.stream_id)
+            return self
+
+        def query(self) -> bool:
+            return True
+
+        def synchronize(self) -> None:
+            return None
+
+        @staticmethod
+        def priority_range() -> tuple[int, int]:
+            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Stream.priority_range")
+
+        def __eq__(self, other: object) -> bool:
+            key = ("stream_id", "device_index", "device_type")
+            return all(getattr(self, name) == getattr(other, name, None) for name in key)
+
+        def __hash__(self) -> int:
+            return hash((self.stream_id, self.device_index, self.device_type))
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *exc: Any) -> None:
+            return None
+
+    return StreamBase
+
+
+def event_base(runtime: Runtime, raw: str) -> type:
+    """The base of an event class."""
+    torch, kind = runtime.torch, runtime.kind
+
+    class EventBase:
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            self = super().__new__(cls)
+            self.device = torch.device("xpu" if kind == "xpu" else "cuda", runtime.current)
+            setattr(self, raw, 0)
+            return self
+
+        def record(self, stream: Any = None) -> None:
+            setattr(self, raw, next(_numbers))
+
+        def wait(self, stream: Any = None) -> None:
+            return None
+
+        def query(self) -> bool:
+            return True
+
+        def synchronize(self) -> None:
+            return None
+
+        def elapsed_time(self, other: Any) -> float:
+            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
+
+        def ipc_handle(self) -> bytes:
+            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Event.ipc_handle")
+
+    return EventBase

@@ -1,0 +1,176 @@
+"""From a stack to the line of the subject that one would edit, and to the chain of imports that led there."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from masquerade.stage.record import Line
+
+#: Larger sources are neither quoted nor parsed for decorators.
+_PARSED = 8 * 1024 * 1024
+
+
+class Frame(NamedTuple):
+    """One row of a stack. `imports` says that the import machinery runs between this frame and the next."""
+
+    file: str
+    line: int
+    function: str
+    module: str
+    imports: bool = False
+
+
+def frames(rows: Iterable[Any]) -> tuple[Frame, ...]:
+    """The frames of a stack as the log holds it, outermost first. Rows that are none are left out."""
+    out: list[Frame] = []
+    for row in rows:
+        if row == 0:
+            if out:
+                out[-1] = out[-1]._replace(imports=True)
+        elif (
+            isinstance(row, list)
+            and len(row) == 4
+            and isinstance(row[1], int)
+            and all(isinstance(row[place], str) for place in (0, 2, 3))
+        ):
+            out.append(Frame(row[0], row[1], row[2], row[3]))
+    while out and out[0].file == "<string>" and out[0].module == "__main__":
+        del out[0]  # the line that started the server
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which files are whose.
+
+    subject: folders or files of the subject's top-level package. path: sys.path, for relative names.
+    torch: the folder of torch, or "". stdlib: folders of the standard library.
+    """
+
+    subject: tuple[str, ...]
+    path: tuple[str, ...] = ()
+    torch: str = ""
+    stdlib: tuple[str, ...] = ()
+
+    def in_subject(self, file: str) -> bool:
+        return any(file == place or file.startswith(place.rstrip(os.sep) + os.sep) for place in self.subject)
+
+    def in_torch(self, file: str) -> bool:
+        return bool(self.torch) and file.startswith(self.torch + os.sep)
+
+    def in_stdlib(self, file: str) -> bool:
+        if file.startswith("<frozen"):
+            return True
+        inside = any(file.startswith(folder + os.sep) for folder in self.stdlib)
+        return inside and "site-packages" not in file and "dist-packages" not in file
+
+    def in_triton(self, file: str) -> bool:
+        # Triton is installed beside torch.
+        beside = os.path.join(os.path.dirname(self.torch), "triton") + os.sep
+        return bool(self.torch) and file.startswith(beside)
+
+    def relative(self, file: str) -> str:
+        """`file` as it stands below the subject's root or a folder of sys.path; unchanged where it lies below none."""
+        roots = [os.path.dirname(place.rstrip(os.sep)) for place in self.subject]
+        for root in (*roots, *sorted(self.path, key=len, reverse=True)):
+            if root and file.startswith(root.rstrip(os.sep) + os.sep):
+                return file[len(root.rstrip(os.sep)) + 1 :]
+        return file
+
+    def line(self, frame: Frame) -> Line:
+        return Line(self.relative(frame.file), frame.line, source_line(frame.file, frame.line), frame.module)
+
+
+@lru_cache(maxsize=4096)
+def _is_source(file: str) -> bool:
+    """Whether `file` may be read for its lines: a subject names files as it likes, devices and pipes among them."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= _PARSED
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of one line, without indentation; "" where it cannot be had."""
+    return linecache.getline(file, line).strip()[:300] if line > 0 and _is_source(file) else ""
+
+
+@lru_cache(maxsize=256)
+def _decorator_lines(file: str) -> frozenset[int]:
+    """Lines of `file` that are part of a decorator."""
+    if not _is_source(file):
+        return frozenset()
+    try:
+        with open(file, "rb") as source:
+            tree = ast.parse(source.read())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        for decorator in getattr(node, "decorator_list", ()):
+            lines.update(range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1))
+    return frozenset(lines)
+
+
+def blamed(stack: Sequence[Frame], places: Places) -> Frame | None:
+    """The subject's innermost frame; a decorator's use rather than the decorator's own code."""
+    own = [frame for frame in stack if places.in_subject(frame.file)]
+    if not own:
+        return None
+    for frame in reversed(own[:-1]):
+        if frame.line in _decorator_lines(frame.file):
+            return frame
+    return own[-1]
+
+
+def chain(stack: Sequence[Frame], places: Places) -> tuple[Line, ...]:
+    """Every import on the way, outermost first, and the innermost line that is not torch's."""
+    links = [frame for frame in stack if frame.imports and not places.in_stdlib(frame.file)]
+    rest = [f for f in stack if not places.in_torch(f.file) and not places.in_stdlib(f.file)]
+    own = blamed(stack, places)
+    for last in (own, rest[-1] if rest else None):
+        if last is not None and last not in links:
+            links.append(last)
+    order = {id(frame): place for place, frame in enumerate(stack)}
+    links.sort(key=lambda frame: order.get(id(frame), 0))
+    return tuple(places.line(frame) for frame in links)
+
+
+def probe_name(stack: Sequence[Frame], places: Places, probe: str) -> str:
+    """The function of torch that foreign code called: the outermost frame of the innermost run of torch's frames."""
+    outermost: Frame | None = None
+    for frame in reversed(stack):
+        if places.in_torch(frame.file):
+            outermost = frame
+        elif not places.in_stdlib(frame.file):
+            break
+    if outermost is None or outermost.function.startswith("__"):
+        return probe
+    if outermost.function == "<module>":
+        return outermost.module
+    return f"{outermost.module}.{outermost.function}"
+
+
+def actor(stack: Sequence[Frame], places: Places) -> str:
+    """Who acts: `torch` where torch's or Triton's own code does, else the innermost module of the standard library's caller.
+
+    The name of the innermost standard-library module that is more than a pair of hands (platform, ctypes.util) is given as it is.
+    """
+    for frame in reversed(stack):
+        if frame.module in ("platform", "ctypes.util", "uuid", "sysconfig"):
+            return frame.module
+        if places.in_torch(frame.file) or places.in_triton(frame.file):
+            return "torch"
+        if not places.in_stdlib(frame.file):
+            return frame.module or "?"
+    return "?"
+
+

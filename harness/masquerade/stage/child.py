@@ -1,0 +1,206 @@
+"""One check, inside the process that runs it: disguise, watch, import, call, and a closing record that says how it went.
+
+Everything needed after the subject has run is taken before it runs: a subject may empty modules, replace builtins, rewrite the
+globals of its callers or end the process. Nothing here is a list that lies in a frame, since some walk the frames and clear them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from mmap import mmap
+from typing import Any, NoReturn
+
+from masquerade.stage import discovery, log
+from masquerade.stage.disguise import disguise, watch
+from masquerade.watch.recorder import encoder, recorder, stack_reader
+
+#: Characters kept of a message or of a repr.
+TEXT = 4000
+
+
+def tracer() -> Callable[[BaseException], dict[str, Any]]:
+    """A function that describes an exception: type, message, stack outermost first, and where a SyntaxError points."""
+    rows = stack_reader()
+    string, kind, size, anything, syntax = str, type, len, BaseException, SyntaxError
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    limit = TEXT
+
+    def describe(error: BaseException) -> dict[str, Any]:
+        stack: Any = []
+        trace = error.__traceback__
+        while trace is not None:
+            row = rows(trace.tb_frame)[-1:]
+            if row and row[0] != 0:
+                row[0][1] = trace.tb_lineno
+                stack.append(row[0])
+            elif row and (not stack or stack[-1] != 0):
+                stack.append(0)
+            trace = trace.tb_next
+        out: dict[str, Any] = {"type": kind(error).__name__, "module": kind(error).__module__, "stack": stack}
+        if kind(error) is syntax or isinstance(error, syntax):
+            file, line = error.filename, error.lineno
+            if kind(file) is string and file[: size(here)] != here:
+                out["at"] = [file, line if kind(line) is int else 0]
+        missing = getattr(error, "name", None)
+        if kind(missing) is string:
+            out["name"] = missing
+        return out
+
+    def message(error: BaseException) -> str:
+        try:
+            text = string(error)
+        except anything:
+            return "<its text cannot be made>"
+        return text[:limit] if kind(text) is string else ""
+
+    describe.message = message  # type: ignore[attr-defined]
+    return describe
+
+
+def jsonable(value: Any, depth: int = 0) -> bool:
+    """Whether `value` is made of plain JSON types alone."""
+    t = type(value)
+    if value is None or t in (str, int, float, bool):
+        return True
+    if depth > 50:
+        return False
+    if t in (list, tuple):
+        return all(jsonable(item, depth + 1) for item in value)
+    return t is dict and all(type(k) is str and jsonable(v, depth + 1) for k, v in value.items())
+
+
+def result_of(value: Any) -> Any:
+    """A returned value as the report holds it."""
+    if jsonable(value):
+        return value
+    try:
+        text = repr(value)[:TEXT]
+    except BaseException as error:
+        text = f"<repr raised {type(error).__name__}>"
+    return {"type": f"{type(value).__module__}.{type(value).__qualname__}", "repr": text}
+
+
+def run(request: dict[str, Any], memory: mmap) -> NoReturn:
+    """Run the check that `request` describes and end the process. The log in `memory` tells what happened."""
+    leave, getpid, owner = os._exit, os.getpid, os.getpid()
+    append, close = log.writer(memory)
+    phase = {"now": "import"}
+    encode, describe = encoder(), tracer()
+    message = describe.message  # type: ignore[attr-defined]
+    monotonic, sleep = time.monotonic, time.sleep
+    collect, run_exit_functions = gc.collect, atexit._run_exitfuncs
+    import_module, base, leaving = importlib.import_module, BaseException, SystemExit
+    subject: str = request["module"]
+    function: str = request.get("function") or ""
+    settle: float = request.get("settle", 1.0)
+    outcome: dict[str, Any] = {"ok": True, "result": None}
+
+    try:
+        if "find" in request:
+            sys.path[:0] = request.get("path", [])
+            close(encode(discovery.find(request["find"])).encode())
+            leave(0)
+        alive = prepare(request, append, phase)
+    except base as error:
+        outcome = {"ok": False, "tool": True, "error": {**describe(error), "message": message(error)}}
+        close(encode(outcome).encode())
+        leave(70)
+
+    def failed(error: BaseException) -> None:
+        nonlocal outcome
+        told = describe(error)
+        # The closing record is written before the message is made: a __str__ that never returns loses nothing.
+        outcome = {"ok": False, "exit": isinstance(error, leaving), "phase": phase["now"], "error": told, "result": None}
+        close(encode(outcome).encode())
+        told["message"] = message(error)
+
+    started = monotonic()
+    try:
+        module = import_module(subject)
+        wait(alive, monotonic() + settle, monotonic, sleep)
+        if function:
+            phase["now"] = "call"
+            target = module
+            for name in function.split("."):
+                target = getattr(target, name)
+            value = target(*request.get("args", ()), **request.get("kwargs", {}))
+            outcome["result"] = result_of(value)
+            wait(alive, monotonic() + settle, monotonic, sleep)
+    except base as error:
+        failed(error)
+    if getpid() != owner:
+        leave(0)  # the subject forked and let both processes return
+    try:
+        collect()
+    except base:
+        pass
+    outcome["seconds"] = monotonic() - started
+    outcome["threads"] = alive()
+    if request.get("measure"):
+        outcome["private_bytes"] = private_bytes()
+    close(encode(outcome).encode())
+    # Exit functions run after the closing record: the server gives them a moment and takes what they do as events.
+    phase["now"] = "import"
+    try:
+        run_exit_functions()
+    except base:
+        pass
+    leave(0)
+    raise AssertionError("unreachable")
+
+
+def wait(alive: Callable[[], int], deadline: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    """Wait for the subject's threads, at most until `deadline`."""
+    for _ in range(2000):
+        if alive() <= 0 or monotonic() >= deadline:
+            return
+        sleep(0.005)
+
+
+def private_bytes() -> int:
+    """Memory of this process that it shares with nobody."""
+    with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+        return sum(int(row.split()[1]) * 1024 for row in file if row.startswith(("Private_Clean", "Private_Dirty")))
+
+
+def places(name: str) -> list[str]:
+    """The folders of the subject's top-level package, or its file: what its own code is told by. Imports nothing."""
+    try:
+        spec = importlib.util.find_spec(name.partition(".")[0])
+    except (ImportError, ValueError, AttributeError):
+        spec = None
+    if spec is None:
+        return []
+    found = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
+    return [os.path.abspath(place) for place in found if place]
+
+
+def prepare(request: dict[str, Any], append: Callable[[bytes], bool], phase: dict[str, str]) -> Callable[[], int]:
+    """Environment, path, limits, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
+    atexit._clear()
+    for name, value in request.get("env", {}).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    sys.path[:0] = request.get("path", [])
+    sys.argv[:] = [""]
+    limit = request.get("memory_limit")
+    if limit:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    disguise(request["machine"], folder=request.get("tools", ""))
+    append(encoder()({"kind": "subject", "what": request["module"], "places": places(request["module"])}).encode())
+    alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    return alive

@@ -1,0 +1,372 @@
+"""The tool's side of the stage: starts servers in the subject's interpreter, hands out checks, makes records of the replies."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from masquerade import machines
+from masquerade.machines import Machine
+from masquerade.stage import bootstrap, wire
+from masquerade.stage.findings import Context, judge
+from masquerade.stage.record import Level, Record, default_levels
+
+#: Seconds that a server may take to start: it imports torch, on a busy machine with a cold disk.
+START = 300.0
+
+CONTROL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control")
+
+#: Variables by which packages know that they are being tested, and behave differently.
+_TEST_VARIABLES = ("PYTEST_", "COV_CORE_", "COVERAGE_PROCESS")
+
+
+class StageError(RuntimeError):
+    """The tool itself failed: no server, no child, or blind."""
+
+
+class SubjectError(ValueError):
+    """A subject that does not exist."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One subject on one machine.
+
+    subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, made of JSON values).
+    owners: platform -> dotted names of the modules that it owns. path: folders put first on the subject's sys.path.
+    env: variables to set; None unsets. present, absent: packages to add to or to take from the machine.
+    timeout: seconds for the whole check. settle: seconds to wait for threads that the subject left behind.
+    memory: bytes of private memory that the check may have; None for no limit.
+    """
+
+    subject: str
+    machine: Machine
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    owners: Mapping[str, Sequence[str]] = field(default_factory=machines.default_owners)
+    path: tuple[str, ...] = ()
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    present: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    timeout: float = 60.0
+    settle: float = 1.0
+    memory: int | None = None
+    levels: Mapping[str, Level] = field(default_factory=default_levels)
+    measure: bool = False
+
+    @property
+    def action(self) -> str:
+        return "call" if ":" in self.subject else "import"
+
+    @property
+    def id(self) -> str:
+        return f"{self.action}:{self.subject}@{self.machine.id}"
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The modules of a package: found by looking, none imported. `root` is the folder that the package lies in."""
+
+    root: str
+    modules: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without the variables of a test run that this tool itself may be part of."""
+    return {key: value for key, value in environ.items() if not key.startswith(_TEST_VARIABLES)}
+
+
+class _Server:
+    """One fork server and the socket to it."""
+
+    def __init__(self, python: str, fresh: bool) -> None:
+        ours, theirs = socket.socketpair()
+        source = bootstrap.line("masquerade.stage.server", "serve", theirs.fileno(), fresh)
+        try:
+            self.process = subprocess.Popen(
+                [python, "-c", source],
+                pass_fds=[theirs.fileno()],
+                env=clean_environment(os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            theirs.close()
+            raise StageError(f"cannot start {python}: {error.strerror}; give --python an interpreter") from None
+        theirs.close()
+        self.socket = ours
+        self.facts: dict[str, Any] = {}
+        self.ready = False
+
+    def wait_ready(self) -> None:
+        """Wait for the server's first frame. Raises StageError with its last words if it does not come."""
+        if self.ready:
+            return
+        self.socket.settimeout(START)
+        try:
+            first = wire.receive(self.socket)
+        except (wire.WireError, OSError) as error:
+            raise StageError(f"the server did not start: {error}; {self._last_words()}") from None
+        if first is None:
+            raise StageError(f"the server did not start: {self._last_words()}")
+        if "refused" in first:
+            self.close()
+            raise StageError(f"the server refuses to start: {first['refused']}")
+        self.socket.settimeout(None)
+        self.facts = first["ready"]
+        self.ready = True
+
+    def _last_words(self) -> str:
+        self.process.kill()
+        _, error = self.process.communicate()
+        words = error.decode("utf-8", "replace").strip().splitlines()
+        return words[-1] if words else f"it ended with status {self.process.returncode} and said nothing"
+
+    def close(self) -> None:
+        """End the server; it ends its children when its socket closes."""
+        self.socket.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+
+
+class Stage:
+    """Runs checks, each in a process of its own.
+
+    python: the subject's interpreter (this one without it; masquerade need not be installed there, 3.10 or newer).
+    isolation: "fork" from a server that has imported torch, or "fresh" interpreters; the verdicts are the same.
+    jobs: how many checks run at a time. Raises StageError when the stage itself fails.
+    """
+
+    def __init__(self, python: str | None = None, isolation: str = "fork", jobs: int = 1) -> None:
+        if isolation not in ("fork", "fresh"):
+            raise ValueError(f"isolation is {isolation!r}; it must be 'fork' or 'fresh'")
+        self.python = python or sys.executable
+        self.isolation, self.jobs = isolation, max(1, jobs)
+        self._servers: list[_Server] = []
+        self._folder = ""
+        self._tools: dict[str, str] = {}
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all servers and remove temporary files."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+            self._tools.clear()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The subject's interpreter: python, executable, system, torch and where things lie."""
+        return self._server().facts
+
+    def _server(self) -> _Server:
+        self._start(1)
+        self._servers[0].wait_ready()
+        return self._servers[0]
+
+    def _start(self, count: int) -> None:
+        while len(self._servers) < count:
+            self._servers.append(_Server(self.python, self.isolation == "fresh"))
+
+    def _tools_of(self, machine: Machine, document: dict[str, Any]) -> str:
+        """The folder of the machine's command-line tools, built at its first check."""
+        if document["platform"] == "here":
+            return ""
+        if machine.id not in self._tools:
+            from masquerade.fakes import tools
+
+            self._folder = self._folder or tempfile.mkdtemp(prefix="masquerade-")
+            folder = os.path.join(self._folder, str(len(self._tools)))
+            tools.build(folder, document, self.python)
+            self._tools[machine.id] = folder
+        return self._tools[machine.id]
+
+    def _request(self, check: Check) -> dict[str, Any]:
+        machine = check.machine
+        if check.present or check.absent:
+            machine = machines.resolve(
+                machine.id + "".join(f"+{name}" for name in check.present) + "".join(f"-{name}" for name in check.absent)
+            )
+        module, _, function = check.subject.partition(":")
+        document = machine.to_json()
+        return {
+            "id": check.id,
+            "machine": document,
+            "tools": self._tools_of(machine, document),
+            "module": module,
+            "function": function,
+            "args": list(check.args),
+            "kwargs": dict(check.kwargs),
+            "owners": {owner: list(names) for owner, names in check.owners.items()},
+            "path": [os.path.abspath(folder) for folder in check.path],
+            "env": dict(check.env),
+            "timeout": check.timeout,
+            "settle": check.settle,
+            "memory_limit": check.memory,
+            "measure": check.measure,
+        }
+
+    def _record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+        closing = str(reply.get("closing") or "")
+        context = Context(
+            id=check.id,
+            subject=check.subject,
+            action=check.action,
+            machine=check.machine.id,
+            platform=check.machine.platform,
+            timeout=check.timeout,
+            path=tuple(os.path.abspath(folder) for folder in check.path),
+            facts=facts,
+            levels=check.levels,
+        )
+        if '"tool":true' in closing and reply.get("exit") == 70:
+            raise StageError(f"{check.id}: the disguise itself failed: {closing[:2000]}")
+        return judge(context, reply)
+
+    def run(
+        self,
+        subject: str,
+        on: str | Machine = "cpu",
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        owners: Mapping[str, Sequence[str]] | None = None,
+        path: Sequence[str | os.PathLike[str]] = (),
+        **options: Any,
+    ) -> Record:
+        """Run one check and give its record. `on` is a machine or its name; other options are those of Check."""
+        check = Check(
+            subject,
+            on if isinstance(on, Machine) else machines.resolve(on),
+            args=tuple(args),
+            kwargs=kwargs or {},
+            owners=machines.default_owners() if owners is None else owners,
+            path=tuple(os.fspath(folder) for folder in path),
+            **options,
+        )
+        return next(iter(self.run_all([check])))
+
+    def run_all(self, checks: Iterable[Check]) -> Iterator[Record]:
+        """Run many checks, as many at a time as there are jobs; records come as they are ready."""
+        waiting = deque((check, 0) for check in checks)
+        if not waiting:
+            return
+        self._start(min(self.jobs, len(waiting)))
+        with selectors.DefaultSelector() as selector:
+            running: dict[_Server, tuple[Check, int]] = {}
+
+            def hand_out(server: _Server) -> None:
+                check, tries = waiting.popleft()
+                wire.send(server.socket, self._request(check))
+                running[server] = (check, tries)
+                selector.register(server.socket, selectors.EVENT_READ, server)
+
+            for server in self._servers:
+                server.wait_ready()
+                if waiting:
+                    hand_out(server)
+            try:
+                while running:
+                    for key, _ in selector.select():
+                        server = key.data
+                        selector.unregister(server.socket)
+                        check, tries = running.pop(server)
+                        try:
+                            reply = wire.receive(server.socket)
+                        except (wire.WireError, OSError):
+                            reply = None
+                        if reply is None:
+                            server = self._replace(server)
+                            if tries == 0:
+                                waiting.appendleft((check, 1))
+                            else:
+                                yield self._record(check, _server_killed(), server.facts)
+                        else:
+                            yield self._record(check, reply, server.facts)
+                        if waiting:
+                            hand_out(server)
+            finally:
+                for server in running:
+                    # Somebody stopped asking in the middle of a check: the server and its child go with the question.
+                    self._servers.remove(server)
+                    server.close()
+
+    def _replace(self, server: _Server) -> _Server:
+        """A new server in the place of one that died."""
+        place = self._servers.index(server)
+        server.process.kill()
+        server.close()
+        self._servers[place] = _Server(self.python, self.isolation == "fresh")
+        self._servers[place].wait_ready()
+        return self._servers[place]
+
+    def discover(self, name: str, path: Sequence[str] = ()) -> Discovery:
+        """The modules of the package `name`, or the module itself. Raises SubjectError, with the nearest names, for neither."""
+        server = self._server()
+        request = {"find": name, "path": [os.path.abspath(folder) for folder in path], "timeout": 120.0}
+        try:
+            wire.send(server.socket, request)
+            reply = wire.receive(server.socket)
+        except (wire.WireError, OSError) as error:
+            raise StageError(f"the search for {name} failed: {error}") from None
+        found = _found(reply)
+        if found is None:
+            raise StageError(f"the search for {name} failed: {str((reply or {}).get('output', ''))[-500:]}")
+        if not found["modules"]:
+            near = found.get("near") or []
+            hint = f"; did you mean {' or '.join(near)}?" if near else "; is its folder given with --path?"
+            raise SubjectError(f"there is no module {name} in {self.python}{hint}")
+        return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
+
+    def control(self) -> Record:
+        """The positive control: a subject that opens a device, or without torch executes a foreign module. It must be seen."""
+        has_torch = bool(self.facts.get("torch"))
+        subject = "masquerade_control_device" if has_torch else "masquerade_control_import"
+        owners = {"rocm": ("masquerade_control_foreign",)}
+        record = self.run(subject, on="cuda", owners=owners, path=[CONTROL])
+        return replace(record, action="import")
+
+
+def blind(record: Record) -> bool:
+    """Whether a control's record misses what the control does."""
+    return record.verdict not in ("device-init", "forbidden-import")
+
+
+def _found(reply: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    import json
+
+    try:
+        found = json.loads((reply or {}).get("closing") or "null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "modules" in found else None
+
+
+def _server_killed() -> dict[str, Any]:
+    return {"exit": -9, "closing": None, "events": [], "output": "", "notes": ["the subject ended the process that started it"]}

@@ -1,0 +1,1 @@
+"""Stands for another platform's library in the positive control."""

@@ -1,0 +1,107 @@
+"""Finds the modules of a package by looking at its folders. Imports none of them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.machinery
+import importlib.util
+import os
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+_SUFFIXES = tuple(importlib.machinery.all_suffixes())
+
+
+def _module_name(file: str) -> str:
+    """The module that a file in a package holds; "" for other files."""
+    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
+        if file.endswith(suffix):
+            return file[: -len(suffix)]
+    return ""
+
+
+def _below(folder: str, prefix: str, notes: dict[str, None], seen: set[str]) -> Iterator[str]:
+    """Names of all modules in `folder`, which is the package `prefix`."""
+    real = os.path.realpath(folder)
+    if real in seen:
+        return
+    seen.add(real)
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        notes[f"{prefix}: {error.strerror}: {folder}"] = None
+        return
+    for entry in entries:
+        if entry.is_dir():
+            if entry.name == "__pycache__" or not entry.name.isidentifier():
+                continue
+            inner = list(_below(entry.path, f"{prefix}.{entry.name}", notes, seen))
+            if _is_package(entry.path) or inner:
+                yield f"{prefix}.{entry.name}"
+                yield from inner
+            continue
+        name = _module_name(entry.name)
+        if name == "__main__":
+            notes[f"{prefix}.__main__ is not imported: it is a program"] = None
+        elif name and name != "__init__":
+            if name.isidentifier():
+                yield f"{prefix}.{name}"
+            else:
+                notes[f"{os.path.join(folder, entry.name)} has no name that an import statement can say"] = None
+
+
+def _is_package(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, "__init__" + suffix)) for suffix in _SUFFIXES)
+
+
+def _locate(name: str) -> tuple[list[str], str]:
+    """(folders of a package, file of a module): one of the two is empty; both for what does not exist."""
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        spec = None
+    if spec is None:
+        return [], ""
+    folders = list(spec.submodule_search_locations or ())
+    file = spec.origin or ""
+    for part in rest:
+        inner = [os.path.join(folder, part) for folder in folders if os.path.isdir(os.path.join(folder, part))]
+        files = [
+            os.path.join(folder, part + suffix)
+            for folder in folders
+            for suffix in _SUFFIXES
+            if os.path.isfile(os.path.join(folder, part + suffix))
+        ]
+        folders, file = inner, (files[0] if files and not inner else "")
+        if not inner and not files:
+            return [], ""
+    return folders, file
+
+
+def find(name: str) -> dict[str, Any]:
+    """{"modules": [...], "notes": [...], "root": folder} for a package or module; {"near": [...]} where there is none."""
+    folders, file = _locate(name)
+    if not folders and not file:
+        return {"modules": [], "notes": [], "root": "", "near": _near(name)}
+    notes: dict[str, None] = {}
+    modules = [name]
+    seen: set[str] = set()
+    for folder in folders:
+        modules += [module for module in _below(folder, name, notes, seen) if module not in modules]
+    root = folders[0] if folders else file
+    for _ in name.split("."):
+        root = os.path.dirname(root)
+    return {"modules": modules, "notes": list(notes), "root": root}
+
+
+def _near(name: str) -> list[str]:
+    """The nearest names that do exist."""
+    parent, _, _last = name.rpartition(".")
+    folders, file = _locate(parent) if parent else ([], "")
+    if parent and not folders and not file:
+        return _near(parent)
+    prefix = f"{parent}." if parent else ""
+    known = {prefix + module.name for module in pkgutil.iter_modules(folders if parent else None)}
+    return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)

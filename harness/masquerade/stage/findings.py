@@ -1,0 +1,251 @@
+"""From what a child left in its log, and what the server saw of its end, to a record with findings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from masquerade.stage.blame import Frame, Places, actor, blamed, chain, frames, probe_name
+from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Record, Touch, default_levels
+
+TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
+
+#: Kinds that are judged while importing alone: a call may start processes and threads and load its platform's libraries.
+IMPORT_ONLY = frozenset({"env-mutation", "subprocess", "thread", "native-load"})
+
+#: Standard-library modules that start programs for their caller's innocent question, as platform.platform() runs uname.
+INNOCENT = frozenset({"platform", "ctypes.util", "uuid", "sysconfig"})
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a reply is judged against: which check it answers, on which machine, and where files lie."""
+
+    id: str
+    subject: str
+    action: str
+    machine: str
+    platform: str
+    timeout: float
+    path: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    levels: Mapping[str, Level] = field(default_factory=default_levels)
+
+
+def parse(texts: Iterable[str]) -> tuple[list[dict[str, Any]], int]:
+    """The events of a log, and how many rows were none."""
+    events: list[dict[str, Any]] = []
+    bad = 0
+    for text in texts:
+        try:
+            event = json.loads(text)
+        except ValueError:
+            bad += 1
+            continue
+        if isinstance(event, dict) and isinstance(event.get("kind"), str) and isinstance(event.get("what"), str):
+            events.append(event)
+        else:
+            bad += 1
+    return events, bad
+
+
+class Judge:
+    """Turns one reply into findings."""
+
+    def __init__(self, context: Context, reply: Mapping[str, Any]) -> None:
+        self.context, self.reply = context, reply
+        self.events, self.bad = parse(reply.get("events") or ())
+        self.closing = self._closing()
+        self.places = self._places()
+
+    def _closing(self) -> dict[str, Any] | None:
+        text = self.reply.get("closing")
+        if not text:
+            return None
+        try:
+            closing = json.loads(text)
+        except ValueError:
+            return None
+        return closing if isinstance(closing, dict) else None
+
+    def _places(self) -> Places:
+        facts = self.context.facts
+        subject: tuple[str, ...] = ()
+        for event in self.events:
+            if event["kind"] == "subject":
+                subject = tuple(place for place in event.get("places", ()) if isinstance(place, str))
+                break
+        path = (*self.context.path, *facts.get("path", ()))
+        return Places(subject, path, facts.get("torch_folder", ""), tuple(facts.get("stdlib", ())))
+
+    def record(self) -> Record:
+        findings = [*self._from_events(), *self._from_end()]
+        closing = self.closing or {}
+        order = {kind: place for place, kind in enumerate(SEVERITY)}
+        findings.sort(key=lambda finding: order.get(finding.kind, 99))
+        levels = self.context.levels
+        return Record(
+            id=self.context.id,
+            subject=self.context.subject,
+            action=self.context.action,  # type: ignore[arg-type]
+            machine=self.context.machine,
+            platform=self.context.platform,
+            findings=tuple(finding for finding in findings if levels.get(finding.kind, "error") != "off"),
+            seconds=float(self.reply.get("seconds", 0.0)),
+            result=closing.get("result"),
+            touch=self._touch(),
+            output=str(self.reply.get("output", "")),
+            notes=tuple(self._notes()),
+            levels=dict(levels),
+        )
+
+    def _notes(self) -> Iterable[str]:
+        lost = self.bad + int(self.reply.get("damaged") or 0)
+        if lost:
+            yield f"{lost} rows of the event log were spoilt"
+        if self.reply.get("full"):
+            yield "the event log was full: later events are missing"
+        alive = (self.closing or {}).get("threads")
+        if isinstance(alive, int) and alive > 0:
+            yield f"{alive} thread{'s' if alive > 1 else ''} still ran when the check ended"
+
+    def _touch(self) -> Touch:
+        levels = [event.get("level") for event in self.events if event["kind"] == "touch"]
+        return max((level for level in TOUCHES if level in levels), key=TOUCHES.index, default="clean")
+
+    def _finding(self, kind: str, what: str, event: Mapping[str, Any], message: str = "") -> Finding:
+        stack = frames(event.get("stack") or ())
+        origin = frames(event.get("origin") or ())
+        frame = blamed(stack, self.places) or blamed(origin, self.places)
+        whole = (*origin, *stack)
+        return Finding(
+            kind=kind,
+            what=what[:300],
+            phase="call" if event.get("phase") == "call" else "import",
+            blame=self.places.line(frame) if frame else None,
+            chain=chain(whole, self.places),
+            stack=tuple(f"{self.places.relative(f.file)}:{f.line} in {f.function}" for f in whole),
+            message=message,
+        )
+
+    def _own(self, probe: str) -> bool:
+        """Whether a device call belongs to the platform of the machine."""
+        platform = self.context.platform
+        if platform == "here":
+            return True
+        if "xpu" in probe:
+            return platform == "xpu"
+        if "cuda" in probe:
+            return platform in ("cuda", "rocm")
+        return platform != "cpu"
+
+    def _from_events(self) -> list[Finding]:
+        found: dict[tuple[str, str, str, str], Finding] = {}
+        for event in self.events:
+            finding = self._judge(event)
+            if finding is None:
+                continue
+            touch = finding.kind in ("device-init", "fork-poison")
+            key = ("touch" if touch else finding.kind, finding.what, str(finding.blame), finding.phase)
+            known = found.get(key)
+            if known is None or SEVERITY.index(finding.kind) < SEVERITY.index(known.kind):
+                found[key] = finding
+        return list(found.values())
+
+    def _judge(self, event: Mapping[str, Any]) -> Finding | None:
+        kind, what = event["kind"], event["what"]
+        if kind == "touch":
+            level = event.get("level")
+            if level not in ("device-init", "fork-poison"):
+                return None
+            if event.get("phase") == "call" and self._own(what):
+                return None
+            return self._finding(level, probe_name(frames(event.get("stack") or ()), self.places, what), event)
+        if kind not in SEVERITY:
+            return None
+        if kind in IMPORT_ONLY:
+            if event.get("phase") == "call":
+                return None
+            doer = actor(frames(event.get("stack") or ()), self.places)
+            if doer == "torch" or (doer in INNOCENT and kind == "subprocess"):
+                return None
+        message = ""
+        if kind == "forbidden-import":
+            message = f"{event.get('module', what)} was executed; it belongs to {event.get('owner', '?')}"
+        return self._finding(kind, what, event, message)
+
+    def _from_end(self) -> list[Finding]:
+        """What the end of the process says: an exception, an exit, a signal, the time limit."""
+        closing, reply = self.closing, self.reply
+        if closing is not None:
+            error = closing.get("error")
+            if closing.get("ok") or not isinstance(error, dict):
+                return []
+            return [self._exception(closing, error)]
+        if reply.get("timed_out"):
+            return [self._abrupt("timeout", f"{self.context.timeout:g} s", "the time limit was over")]
+        status = int(reply.get("exit", 0))
+        if status < 0:
+            return [self._abrupt("crash", _signal_name(-status), f"ended by signal {-status}")]
+        return [self._abrupt("exit", f"status {status}", "the process was ended before the import was done")]
+
+    def _exception(self, closing: Mapping[str, Any], error: Mapping[str, Any]) -> Finding:
+        name = str(error.get("type", "?"))
+        phase: Phase = "call" if closing.get("phase") == "call" else "import"
+        kind = "exit" if closing.get("exit") else "call-mismatch" if phase == "call" else "import-error"
+        event = {"stack": error.get("stack"), "phase": phase}
+        finding = self._finding(kind, name, event, str(error.get("message", "")))
+        at = error.get("at")
+        if isinstance(at, list) and len(at) == 2 and isinstance(at[0], str) and isinstance(at[1], int) and at[1]:
+            line = self.places.line(Frame(at[0], at[1], "", ""))
+            if self.places.in_subject(at[0]):
+                finding = _with(finding, line)
+        return finding
+
+    def _abrupt(self, kind: str, what: str, message: str) -> Finding:
+        """A finding without an exception. Its blame is the last known line: an event just before, or a dumped stack."""
+        last = [event for event in self.events if event["kind"] == "leaving" and not event.get("forked")]
+        stack: Sequence[Any] = last[-1].get("stack") or () if last and kind != "timeout" else dumped_stack(self.reply.get("output", ""))
+        words = [line for line in str(self.reply.get("output", "")).splitlines() if line.strip()]
+        text = f"{message}; last words: {words[-1][:200]}" if words and kind == "exit" else message
+        return self._finding(kind, what, {"stack": stack, "phase": self._phase()}, text)
+
+    def _phase(self) -> Phase:
+        return "call" if any(event.get("phase") == "call" for event in self.events) else "import"
+
+
+def _with(finding: Finding, line: Line) -> Finding:
+    return Finding(
+        finding.kind, finding.what, finding.phase, line, (*finding.chain, line), finding.stack, finding.message
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def dumped_stack(output: str) -> list[list[Any]]:
+    """The stack that faulthandler wrote at the end of `output`, as rows of the log; [] without one."""
+    rows: list[list[Any]] = []
+    for line in output.splitlines():
+        if "(most recent call first)" in line:
+            rows = []
+            continue
+        match = re.fullmatch(r'  File "(.+)", line (\d+) in (.+)', line)
+        if match:
+            module = os.path.splitext(os.path.basename(match[1]))[0]
+            rows.append([match[1], int(match[2]), match[3], module])
+    return [row for row in reversed(rows) if not row[0].startswith("<frozen")]
+
+
+def judge(context: Context, reply: Mapping[str, Any]) -> Record:
+    """The record of one check. `reply` is the server's frame; nothing in it is trusted to be well formed."""
+    return Judge(context, reply).record()

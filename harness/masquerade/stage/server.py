@@ -1,0 +1,186 @@
+"""The fork server: preloads torch, never computes, and runs each check in a child of its own.
+
+`serve` is started by `stage.client` through `bootstrap.line`, in the subject's interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import platform
+import socket
+import sys
+import sysconfig
+import warnings
+from mmap import mmap
+from typing import Any, NoReturn
+
+from masquerade.stage import child, disguise, log, supervise, wire
+
+#: Descriptors that are a device: one that is open means somebody already touched it.
+DEVICE_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
+
+
+class RefusedError(RuntimeError):
+    """The server may not start: what it would fork is not clean."""
+
+
+def preload(wanted: bool = True) -> dict[str, Any]:
+    """Import torch alone, where the environment has it, and every module of the child side. Gives facts about the environment."""
+    torch_version = None
+    torch_error = ""
+    if wanted and importlib.util.find_spec("torch") is not None:
+        # One thread: a fork copies the calling thread alone, and OpenBLAS starts its own at import.
+        names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+        before = {name: os.environ.get(name) for name in names}
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        try:
+            import torch
+        except BaseException as error:
+            torch_error = f"{type(error).__name__}: {error}"
+            for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+                del sys.modules[name]
+        else:
+            from masquerade.fakes import torch_runtime
+
+            torch_version = str(torch.__version__)
+            torch_runtime.prepare(torch)
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+    disguise.load()
+    paths = sysconfig.get_paths()
+    torch_module = sys.modules.get("torch")
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "system": platform.system(),
+        "torch": torch_version,
+        "torch_error": torch_error,
+        "torch_folder": os.path.dirname(torch_module.__file__) if torch_module and torch_module.__file__ else "",
+        "stdlib": sorted({paths["stdlib"], paths["platstdlib"]}),
+        "path": [entry for entry in sys.path if isinstance(entry, str)],
+    }
+
+
+def inspect_self() -> None:
+    """Raises RefusedError where a child of this process would not start clean."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        raise RefusedError("torch.cuda is initialized after `import torch` alone; a child could not be judged")
+    if not sys.platform.startswith("linux"):
+        return
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith(DEVICE_FILES):
+            raise RefusedError(f"{target} is open after `import torch` alone; a child could not be judged")
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        raise RefusedError(
+            f"the server has {threads} threads after `import torch` alone, and a fork copies only one; "
+            "look for a .pth file or a sitecustomize that starts threads, or use --isolation fresh"
+        )
+
+
+def forked(request: dict[str, Any], memory: mmap, output: int, control: socket.socket) -> int:
+    """Fork a child that runs `request`; gives its pid."""
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        supervise.die_with_parent(parent)
+        control.close()
+        supervise.standard_streams(output)
+        child.run(request, memory)
+    finally:
+        os._exit(70)
+
+
+def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
+    """Answer requests on the socket `fd` until it closes."""
+    control = socket.socket(fileno=fd)
+    os.set_inheritable(fd, False)
+    try:
+        supervise.adopt_orphans()
+        facts = preload(torch and not fresh) if not fresh else {**preload(False), **fresh_facts()}
+        inspect_self()
+    except RefusedError as error:
+        wire.send(control, {"refused": str(error)})
+        sys.exit(3)
+    sys.argv[:] = [""]
+    gc.collect()
+    gc.freeze()
+    wire.send(control, {"ready": facts, "pid": os.getpid()})
+    while True:
+        request = wire.receive(control)
+        if request is None:
+            os._exit(0)
+        wire.send(control, answer(request, control, fresh, facts))
+
+
+def answer(request: dict[str, Any], control: socket.socket, fresh: bool, facts: dict[str, Any]) -> dict[str, Any]:
+    """Run one request: a check, or a search for modules."""
+    memory_fd = -1
+    if fresh:
+        memory_fd = os.memfd_create("masquerade-log")
+        os.ftruncate(memory_fd, log.SIZE)
+    memory = log.allocate(memory_fd)
+    read_end, write_end = os.pipe()
+    try:
+        if fresh:
+            pid = supervise.fresh(request, memory_fd, write_end)
+        else:
+            pid = forked(request, memory, write_end, control)
+        os.close(write_end)
+        write_end = -1
+        outcome = supervise.watch_over(pid, memory, read_end, control, request.get("timeout", 60.0))
+        supervise.end_descendants(pid)
+        contents = log.read(memory)
+    finally:
+        for descriptor in (read_end, write_end, memory_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        memory.close()
+    return {
+        **outcome,
+        "id": request.get("id"),
+        "events": [text.decode("utf-8", "replace") for text in contents.events],
+        "closing": contents.closing.decode("utf-8", "replace") if contents.closing is not None else None,
+        "damaged": contents.damaged,
+        "full": contents.full,
+    }
+
+
+def fresh_facts() -> dict[str, Any]:
+    """Facts about torch without importing it: each check of this stage imports it anew."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        return {}
+    from importlib import metadata
+
+    try:
+        version: str | None = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        version = None
+    return {"torch": version, "torch_folder": os.path.dirname(spec.origin)}
+
+
+def fresh_child(memory_fd: int, request_fd: int) -> NoReturn:
+    """The other side of `supervise.fresh`: a fresh interpreter preloads torch and runs one check."""
+    import json
+
+    memory = log.allocate(memory_fd)
+    os.close(memory_fd)
+    with os.fdopen(request_fd, "rb") as file:
+        request = json.loads(file.read())
+    preload()
+    gc.collect()
+    gc.freeze()
+    child.run(request, memory)

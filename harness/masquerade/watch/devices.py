@@ -1,0 +1,130 @@
+"""Device touches: every way from Python into a driver, watched at torch._C and at torch's lazy initialization.
+
+Wrapping torch._C sees what a reload or a private copy of torch.cuda does. Exchanging the code of `_lazy_init` sees the calls that
+C++ makes (`torch.empty(device="cuda")`) and the copies that other modules hold by name, and works where torch._C has nothing to wrap:
+on a machine without that vendor's card the attempt is the event.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from masquerade.watch.grades import PREFIXES, grade
+from masquerade.watch.recorder import Note, Recorder
+
+OnImport = Callable[[str, Callable[[ModuleType], None]], None]
+
+
+def intercept(function: FunctionType, before: Callable[[], None]) -> None:
+    """Make `function` call `before` first by exchanging its code, so that every reference to it is caught."""
+    original = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+
+    def hook(*args: Any, **kwargs: Any) -> Any:
+        before()
+        return original(*args, **kwargs)
+
+    def trampoline(*args: Any, **kwargs: Any) -> Any:
+        target: Any = "masquerade: the hook goes here"
+        return target(*args, **kwargs)
+
+    # A constant may be any object: the code needs no name that a subject could rebind.
+    constants = tuple(hook if c == "masquerade: the hook goes here" else c for c in trampoline.__code__.co_consts)
+    function.__code__ = trampoline.__code__.replace(co_consts=constants, co_name=function.__name__)
+
+
+def _watched(call: Callable[..., Any], note: Note, name: str, level: str) -> Callable[..., Any]:
+    probe = f"torch._C.{name}"
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        note("touch", probe, level=level)
+        return call(*args, **kwargs)
+
+    watched.__name__ = watched.__qualname__ = name
+    return watched
+
+
+def _copies() -> list[ModuleType]:
+    """Modules of torch that may hold functions of torch._C by name."""
+    roots = ("torch.cuda", "torch.xpu", "torch.accelerator")
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType) and (name in roots or name.startswith(("torch.cuda.", "torch.xpu.")))
+    ]
+
+
+def _watch_streams(device: ModuleType, note: Note) -> None:
+    """A stream is made in C++, below `_lazy_init`."""
+    for name in ("Stream", "ExternalStream"):
+        cls = getattr(device, name, None)
+        if not isinstance(cls, type) or "__new__" not in vars(cls):
+            continue
+        make = cls.__new__
+        what = f"{device.__name__}.{name}"
+
+        def new(cls: Any, *args: Any, _make: Any = make, _what: str = what, **kwargs: Any) -> Any:
+            note("touch", _what, level="device-init")
+            return _make(cls, *args, **kwargs)
+
+        cls.__new__ = new  # type: ignore[method-assign]
+
+
+def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
+    """Watch an imported torch. On a cpu machine only `_lazy_init` is left to be called, and is."""
+    note = recorder.note
+    core = torch._C
+    replaced: dict[int, Callable[..., Any]] = {}
+    for name in dir(core):
+        if not name.startswith(PREFIXES):
+            continue
+        call = getattr(core, name)
+        level = grade(name)
+        if level == "clean" or not isinstance(call, (BuiltinFunctionType, FunctionType)):
+            continue
+        if platform == "cpu" or (name.startswith("_cuda_") and platform == "xpu"):
+            continue
+        watched = _watched(call, note, name, level)
+        replaced[id(call)] = watched
+        setattr(core, name, watched)
+    for module in _copies():
+        for name, value in list(vars(module).items()):
+            if id(value) in replaced and value is not replaced[id(value)]:
+                setattr(module, name, replaced[id(value)])
+    for device in (torch.cuda, getattr(torch, "xpu", None)):
+        if device is None:
+            continue
+        lazy = getattr(device, "_lazy_init", None)
+        if isinstance(lazy, FunctionType):
+            probe = f"{device.__name__}._lazy_init"
+            intercept(lazy, lambda probe=probe: note("touch", probe, level="device-init"))  # type: ignore[misc]
+        if platform not in ("cpu", "xpu" if device is torch.cuda else "cuda"):
+            _watch_streams(device, note)
+
+
+def install(recorder: Recorder, on_import: OnImport, platform: str) -> None:
+    """Watch torch and the management libraries, now or as soon as they are imported."""
+    note = recorder.note
+    on_import("torch", lambda torch: watch_torch(torch, recorder, platform))
+
+    def management(names: tuple[str, ...]) -> Callable[[ModuleType], None]:
+        def watch(module: ModuleType) -> None:
+            for name in names:
+                call = getattr(module, name, None)
+                if callable(call):
+
+                    def queried(*args: Any, _call: Any = call, _what: str = f"{module.__name__}.{name}", **kw: Any) -> Any:
+                        note("touch", _what, level="queried")
+                        return _call(*args, **kw)
+
+                    setattr(module, name, queried)
+
+        return watch
+
+    on_import("pynvml", management(("nvmlInit", "nvmlInitWithFlags", "nvmlInit_v2")))
+    on_import("amdsmi", management(("amdsmi_init",)))

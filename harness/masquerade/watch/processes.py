@@ -1,0 +1,74 @@
+"""Processes that an import starts, by whatever call."""
+
+from __future__ import annotations
+
+import _posixsubprocess
+import os
+import posix
+import sys
+from typing import Any
+
+from masquerade.watch.audit import Handler
+from masquerade.watch.recorder import Recorder
+
+
+def program(executable: Any, args: Any = None) -> str:
+    """The base name of a started program; `python` for this interpreter, whatever its version suffix."""
+    for candidate in (executable, args):
+        if isinstance(candidate, (list, tuple)) and candidate:
+            candidate = candidate[0]
+        if isinstance(candidate, (str, bytes, os.PathLike)):
+            name = os.path.basename(os.fsdecode(candidate)) or os.fsdecode(candidate)
+            own = os.path.basename(sys.executable or "python")
+            return "python" if name == own or name.rstrip("0123456789.") == "python" else name
+    return "?"
+
+
+def handlers(recorder: Recorder) -> dict[str, Handler]:
+    """Handlers that note `subprocess`; also wraps `_posixsubprocess.fork_exec`, which multiprocessing calls without an event."""
+    note, anything, getpid = recorder.note, Exception, os.getpid
+
+    def started(args: tuple[Any, ...]) -> None:
+        try:
+            what = program(args[0], args[1] if len(args) > 1 else None)
+        except anything:
+            what = "?"
+        note("subprocess", what)
+
+    def spawned(args: tuple[Any, ...]) -> None:
+        started((args[1], args[2] if len(args) > 2 else None))
+
+    fork_exec = _posixsubprocess.fork_exec
+
+    def watched_fork_exec(*args: Any) -> int:
+        started((args[1], args[0]))
+        return fork_exec(*args)
+
+    _posixsubprocess.fork_exec = watched_fork_exec
+    _watch_leaving(recorder)
+    return {
+        "subprocess.Popen": started,
+        "os.posix_spawn": started,
+        "os.exec": started,
+        "os.spawn": spawned,
+        "os.system": lambda args: note("subprocess", "sh", command=str(args[0])[:200]),
+        "os.fork": lambda args: note("subprocess", "os.fork"),
+        "os.forkpty": lambda args: note("subprocess", "os.forkpty"),
+        "pty.spawn": lambda args: started((args[0],)),
+        "os.kill": lambda args: note("leaving", "os.kill", signal=int(args[1])) if args[0] in (0, getpid()) else None,
+        "os.killpg": lambda args: note("leaving", "os.killpg", signal=int(args[1])),
+    }
+
+
+def _watch_leaving(recorder: Recorder) -> None:
+    """Note the line that ends the process at once: no exception and no exit function tells of it."""
+    note = recorder.note
+    for module in (os, posix):
+        for name in ("_exit", "abort"):
+            leave = getattr(module, name)
+
+            def watched(*args: Any, _leave: Any = leave, _name: str = name) -> Any:
+                note("leaving", f"os.{_name}")
+                return _leave(*args)
+
+            setattr(module, name, watched)

@@ -1,0 +1,122 @@
+"""Writes an event with its stack to the log, at the moment it happens and out of the subject's reach."""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+try:
+    from _json import encode_basestring_ascii as _quote
+except ImportError:  # an interpreter without the C accelerator
+    from json.encoder import encode_basestring_ascii as _quote  # type: ignore[assignment]
+
+#: Frames kept of a deep stack, at each end.
+ENDS = 150
+#: Different events kept of one check; a subject that makes more is told so by the `full` mark.
+EVENTS = 20_000
+
+Note = Callable[..., None]
+
+#: The folder of masquerade's own code: its frames are nobody's fault.
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def encoder() -> Callable[[Any], str]:
+    """A JSON encoder for strings, numbers, tuples, lists and dicts of strings that holds all it needs in its closure."""
+    quote, rep, kind, join = _quote, repr, type, ",".join
+    string, integer, real, boolean, null, mapping, row, tup = str, int, float, bool, type(None), dict, list, tuple
+
+    def encode(value: Any) -> str:
+        t = kind(value)
+        if t is string:
+            return quote(value)
+        if t is null:
+            return "null"
+        if t is boolean:
+            return "true" if value else "false"
+        if t is integer:
+            return rep(value)
+        if t is real:
+            return rep(value) if value - value == 0 else "null"
+        if t is mapping:
+            return "{" + join([quote(k) + ":" + encode(v) for k, v in value.items()]) + "}"
+        if t is row or t is tup:
+            return "[" + join([encode(item) for item in value]) + "]"
+        return quote(f"<{t.__name__}>")
+
+    return encode
+
+
+def stack_reader() -> Callable[[FrameType | None], list[Any]]:
+    """A function that gives the stack from `frame` outwards, outermost first: [file, line, function, module] a frame.
+
+    A run of import machinery is one 0; frames of masquerade itself are left out.
+    """
+    string, here, size, kind = str, HERE, len, type
+    ends = ENDS
+
+    def stack(frame: FrameType | None) -> list[Any]:
+        rows: list[Any] = []
+        while frame is not None:
+            code = frame.f_code
+            file = code.co_filename
+            if file[:18] == "<frozen importlib.":
+                if not rows or rows[-1] != 0:
+                    rows.append(0)
+            elif file[: size(here)] != here:
+                name = frame.f_globals.get("__name__")
+                rows.append([file, frame.f_lineno or 0, code.co_name, name if kind(name) is string else ""])
+            frame = frame.f_back
+        rows.reverse()
+        if size(rows) > 2 * ends:
+            rows = rows[:ends] + rows[-ends:]
+        return rows
+
+    return stack
+
+
+class Recorder(NamedTuple):
+    """What watchers are given.
+
+    `note(kind, what, **more)` writes an event. `here()` is the stack of its caller, and `origins` maps a thread's ident to the
+    stack that started it, for a thread whose own frames name no line of the subject.
+    """
+
+    note: Note
+    here: Callable[[], list[Any]]
+    origins: dict[int, list[Any]]
+
+
+def recorder(append: Callable[[bytes], bool], phase: dict[str, str]) -> Recorder:
+    """A recorder that writes through `append`. `phase["now"]` is "import" or "call"."""
+    getframe, getpid, ident = sys._getframe, os.getpid, get_ident
+    encode, stack = encoder(), stack_reader()
+    seen: set[str] = set()
+    size, limit, main = len, EVENTS, os.getpid()
+    anything = BaseException
+    origins: dict[int, list[Any]] = {}
+
+    def here() -> list[Any]:
+        try:
+            return stack(getframe(1))
+        except anything:  # an audit hook of the subject's refuses, or a frame is not what it should be
+            return []
+
+    def note(kind: str, what: str, **more: Any) -> None:
+        more["kind"], more["what"], more["phase"], more["stack"] = kind, what, phase["now"], here()
+        origin = origins.get(ident())
+        if origin:
+            more["origin"] = origin
+        if getpid() != main:
+            more["forked"] = True
+        text = encode(more)
+        if text in seen or size(seen) >= limit:
+            return
+        seen.add(text)
+        append(text.encode())
+
+    return Recorder(note, here, origins)

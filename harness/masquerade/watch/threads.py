@@ -1,0 +1,51 @@
+"""Threads that an import starts. Wrapped below `threading`, since a raw thread raises no audit event before Python 3.12."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from masquerade.watch.recorder import Recorder
+
+
+def install(recorder: Recorder) -> Callable[[], int]:
+    """Note `thread` for each one started; gives a function that counts those still alive."""
+    note, here, origins = recorder.note, recorder.here, recorder.origins
+    ident, alive = _thread.get_ident, _thread._count
+    before = alive()
+
+    def named(function: Any) -> str:
+        owner = getattr(function, "__self__", None)
+        name = getattr(owner, "_name", "") or getattr(function, "__qualname__", "") or type(function).__name__
+        return name if isinstance(name, str) else "thread"
+
+    def followed(function: Callable[..., Any], origin: list[Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            me = ident()
+            origins[me] = origin
+            try:
+                return function(*args, **kwargs)
+            finally:
+                origins.pop(me, None)
+
+        return run
+
+    def watched(start: Callable[..., Any]) -> Callable[..., Any]:
+        def start_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            name = named(function)
+            note("thread", name)
+            return start(followed(function, here()) if callable(function) else function, *args, **kwargs)
+
+        return start_thread
+
+    for module, names in (
+        (_thread, ("start_new_thread", "start_new", "start_joinable_thread")),
+        (threading, ("_start_new_thread", "_start_joinable_thread")),
+    ):
+        for name in names:
+            start = getattr(module, name, None)
+            if start is not None:
+                setattr(module, name, watched(start))
+    return lambda: alive() - before
