@@ -53,7 +53,7 @@ def install(world: World, present: Callable[[], dict[str, Package]]) -> None:
             module, lambda *a, **k: theirs(self, *a, **k), args, kwargs
         )
 
-    PathFinder.find_distributions = staticmethod(find_distributions)  # type: ignore[method-assign,assignment]
+    PathFinder.find_distributions = staticmethod(find_distributions)  # type: ignore[method-assign]
     hooks.on_import("importlib_metadata", backport)
 
 

@@ -18,6 +18,7 @@ MakeSpec = Callable[[str], "ModuleSpec | None"]
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
 _find_real: Any = PathFinder.find_spec
+_IMPORTLIB: str = _find_real.__code__.co_filename
 
 _callbacks: dict[str, list[Callback]] = {}
 _hidden: set[str] = set()
@@ -74,6 +75,11 @@ def forget(name: str) -> None:
             del sys.modules[known]
 
 
+def like_importlib(function: Any) -> None:
+    """Give a function importlib's file name: tracebacks and warnings then pass over it as over importlib itself."""
+    function.__code__ = function.__code__.replace(co_filename=_IMPORTLIB)
+
+
 class _ThenCallBack:
     """Stands in a loader's own attribute `exec_module`: the loader keeps its type, and all else that it can do."""
 
@@ -100,6 +106,9 @@ class _ThenCallBack:
 
     def __hash__(self) -> int:
         return hash(_ThenCallBack)
+
+
+like_importlib(_ThenCallBack.__call__)
 
 
 def _follow(spec: ModuleSpec | None) -> ModuleSpec | None:

@@ -5,23 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
+from .hooks import like_importlib
 from .world import NoAnswerError
 
 #: In front of the dotted path of a stand-in, in its origin and in the file name of its code.
 ROOT = "<masquerade stand-in>"
 
-_external: Any = sys.modules["_frozen_importlib_external"]
 _bootstrap: Any = sys.modules["_frozen_importlib"]
-_IMPORTLIB = _external.FileLoader.get_filename.__code__.co_filename
-
-
-def like_importlib(function: FunctionType) -> FunctionType:
-    """Give a function importlib's file name: tracebacks and warnings then pass over it as over importlib's own frames."""
-    function.__code__ = function.__code__.replace(co_filename=_IMPORTLIB)
-    return function
 
 
 class StandInLoader:
@@ -32,7 +25,8 @@ class StandInLoader:
         self.path = origin(name, package)
 
     def spec(self) -> ModuleSpec:
-        spec = ModuleSpec(self.name, self, origin=self.path, is_package=self.package)
+        loader: Any = self  # a loader by what it does: importlib.abc is slow to import
+        spec = ModuleSpec(self.name, loader, origin=self.path, is_package=self.package)
         spec.has_location = True
         spec.cached = None
         if self.package:

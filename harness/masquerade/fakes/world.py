@@ -113,6 +113,14 @@ class World:
         found = self.machine.get("other_devices") or ()
         return [Device(self, index, values, "other_devices") for index, values in enumerate(found)]
 
+    def cards(self, platform: str) -> list[Device]:
+        """All cards of a platform's vendor, also where the machine is another platform's. In the order of the PCI bus."""
+        cards = self.devices if self.platform == platform else []
+        vendor = {"cuda": "0x10de", "rocm": "0x1002", "xpu": "0x8086"}.get(platform)
+        cards += [card for card in self.other_devices if str(card.known("pci_vendor_id", "")).lower() == vendor]
+        buses = [card.known("pci_bus_id") for card in cards]
+        return sorted(cards, key=lambda card: str(card.known("pci_bus_id")).lower()) if all(buses) else cards
+
     def visible(self) -> list[Device]:
         """The devices that the driver shows, in its order, after the visible-devices variables of this moment.
 
