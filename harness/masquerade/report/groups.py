@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from masquerade.report.results import Results
 from masquerade.stage.record import SEVERITY, Finding, Level

@@ -28,8 +28,8 @@ class Results:
     """The records of one run, in whatever order they came.
 
     `planned` is the number of checks that were to be made: fewer records than that means the run was cut short.
-    `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the whole
-    run, `seconds` is the time by the clock.
+    `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the
+    whole run, `seconds` is the time by the clock.
     """
 
     machines: tuple[MachineColumn, ...]
@@ -57,6 +57,11 @@ class Results:
     def noun(self) -> str:
         """What the subjects are called in a sentence."""
         return "module" if all(":" not in subject for subject in self.subjects) else "subject"
+
+    @property
+    def is_command(self) -> bool:
+        """Whether this is one command in disguise, not checks of modules."""
+        return len(self.records) == 1 and self.records[0].action == "run"
 
     @cached_property
     def by_place(self) -> dict[tuple[str, str], Record]:

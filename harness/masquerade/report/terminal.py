@@ -23,9 +23,8 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
     alike = [group for group in errors if group.alike]
     warnings = [group for group in groups if group.level == "warn"]
 
-    for table in tables(_rows(results, platforms, every), results, console):
-        console.print(table)
-        console.print()
+    if results.records and not results.is_command:
+        _matrix(console, results, platforms, every)
     _section(console, "", platforms)
     _section(console, "Fails alike on all machines: not a platform's doing", alike)
     if warnings:
@@ -35,6 +34,12 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         console.print()
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)
+
+
+def _matrix(console: Console, results: Results, platforms: list[Group], every: bool) -> None:
+    for table in tables(_rows(results, platforms, every), results, console):
+        console.print(table)
+        console.print()
 
 
 def _rows(results: Results, platforms: list[Group], every: bool) -> list[Row]:
@@ -90,6 +95,9 @@ def closing_line(results: Results, groups: list[Group]) -> Text:
         f"{plural(errors, 'finding')}, {plural(warnings, 'warning')}",
         style="bold red" if errors else "bold green",
     )
+    if results.is_command:
+        line.append(f" as {clean(results.machines[0].id)} in {results.seconds:.1f} s")
+        return line
     where = plural(len(results.machines), "machine")
     line.append(f" in {plural(len(results.subjects), results.noun)} on {where}: {made} in {results.seconds:.1f} s")
     return line

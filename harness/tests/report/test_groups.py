@@ -32,7 +32,9 @@ def test_without_a_line_the_message_tells_faults_apart(check, results) -> None:
     def crash(message: str) -> Finding:
         return Finding("crash", "SIGSEGV", "import", None, message=message)
 
-    run = results([check("a", "h100", crash("one")), check("b", "h100", crash("one")), check("c", "h100", crash("two"))])
+    run = results(
+        [check("a", "h100", crash("one")), check("b", "h100", crash("one")), check("c", "h100", crash("two"))]
+    )
     assert sorted(len(group.places) for group in distinct(run)) == [1, 2]
 
 
@@ -42,7 +44,9 @@ def test_worst_kind_comes_first_then_what_hits_most(check, results, device_init,
     assert [group.finding.what for group in distinct(run)] == [device_init.what, "OSError", "ModuleNotFoundError"]
 
 
-def test_an_import_error_of_all_machines_is_alike_and_one_of_three_is_not(check, results, machines, import_error) -> None:
+def test_an_import_error_of_all_machines_is_alike_and_one_of_three_is_not(
+    check, results, machines, import_error
+) -> None:
     everywhere = [check("badpkg.old", machine.id, import_error) for machine in machines]
     assert [group.alike for group in distinct(results(everywhere))] == [True]
     spared = [*everywhere[:3], check("badpkg.old", machines[3].id)]

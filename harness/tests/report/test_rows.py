@@ -18,7 +18,9 @@ def test_an_outlier_keeps_its_own_row() -> None:
 
 
 def test_no_subject_is_lost_in_folding() -> None:
-    single = [Row(f"pkg.{a}.{b}.{c}", BAD if (a + b + c) % 3 else WORSE) for a in range(4) for b in range(4) for c in range(4)]
+    single = [
+        Row(f"pkg.{a}.{b}.{c}", BAD if (a + b + c) % 3 else WORSE) for a in range(4) for b in range(4) for c in range(4)
+    ]
     assert sum(row.count for row in fold(single)) == len(single)
 
 

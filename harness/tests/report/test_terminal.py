@@ -20,7 +20,9 @@ def printed(run, *, width: int = 80, every: bool = False, **console) -> str:
 
 
 def test_a_finding_is_told_once_with_its_line_and_the_way_there(check, results, device_init) -> None:
-    raised = Finding("import-error", "AssertionError", "import", device_init.blame, message="not compiled with CUDA\nhint")
+    raised = Finding(
+        "import-error", "AssertionError", "import", device_init.blame, message="not compiled with CUDA\nhint"
+    )
     run = results([
         check("badpkg.cli", "h100", device_init), check("badpkg.cli", "mi300x", device_init),
         check("badpkg.cli", "b580", device_init, raised), check("badpkg.cli", "epyc-9655", device_init, raised),
@@ -131,11 +133,15 @@ def test_remarks_are_told_once(check, results) -> None:
     assert "note: skipped x" in printed(run)
 
 
-HOSTILE = 'x\n::error file=a.py::forged\n::stop-commands::t\r\n[bold red]loud[/] \x1b]8;;http://x\x07\x1b[31m\n--- header\n'
+HOSTILE = (
+    "x\n::error file=a.py::forged\n::stop-commands::t\r\n[bold red]loud[/] \x1b]8;;http://x\x07\x1b[31m\n--- header\n"
+)
 
 
 def test_a_subject_cannot_speak_to_the_terminal_or_the_ci(check, results) -> None:
-    finding = Finding("crash", HOSTILE, "import", Line(HOSTILE, 1, HOSTILE, HOSTILE), (Line(HOSTILE, 2, HOSTILE),), (), HOSTILE)
+    finding = Finding(
+        "crash", HOSTILE, "import", Line(HOSTILE, 1, HOSTILE, HOSTILE), (Line(HOSTILE, 2, HOSTILE),), (), HOSTILE
+    )
     warning = replace(finding, kind="thread")
     run = results([check(HOSTILE, "h100", finding, warning, output=HOSTILE, notes=(HOSTILE,))], notes=(HOSTILE,))
     for every in (False, True):

@@ -1,0 +1,120 @@
+"""Making checks: find the modules, see that the tool is not blind, run everything, report what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from masquerade.cli.failures import FAILED, INTERRUPTED, ToolError
+from masquerade.cli.options import Reporting
+from masquerade.cli.ports import StagePort
+from masquerade.cli.targets import write_all
+
+if TYPE_CHECKING:
+    from masquerade.machines import Machine
+    from masquerade.report.results import Results
+    from masquerade.stage.client import Check
+    from masquerade.stage.record import Record
+
+UNKNOWN = "unknown"
+#: What a report says of the subject's interpreter.
+HOST_FACTS = ("python", "executable", "system", "torch", "torch_error")
+
+
+@dataclass
+class Run:
+    """One run of checks, as far as it came: after an interruption or a failure of the stage the rest is still told."""
+
+    machines: list[Machine]
+    reporting: Reporting
+    records: list[Record] = field(default_factory=list)
+    planned: int = 0
+    host: dict[str, Any] = field(default_factory=dict)
+    control: Record | None = None
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    failure: str = ""
+    started: float = field(default_factory=time.monotonic)
+
+    def find(self, stage: StagePort, subjects: Iterable[str], path: tuple[str, ...]) -> list[str]:
+        """The modules and functions to check, each once.
+
+        Raises: click.UsageError for a subject that is not there, and when there is nothing to check.
+        """
+        found: dict[str, None] = {}
+        for subject in subjects:
+            module, colon, _ = subject.partition(":")
+            discovery = stage.discover(module, path=path)
+            if colon:
+                found[subject] = None
+            else:
+                found.update(dict.fromkeys(discovery.modules))
+                self.notes += discovery.notes
+        if not found:
+            raise click.UsageError(f"nothing to check: {', '.join(subjects)} holds no module")
+        return list(found)
+
+    def check(self, stage: StagePort, checks: list[Check]) -> None:
+        """Make the positive control, then all checks."""
+        from masquerade.cli.progress import progress
+        from masquerade.stage import StageError
+        from masquerade.stage.client import blind
+
+        self.planned = len(checks)
+        self.host = {key: stage.facts.get(key) for key in HOST_FACTS}
+        try:
+            self.control = stage.control()
+            if blind(self.control):
+                raise ToolError(f"blind: the positive control, a known fault, gave {self.control.verdict}")
+            with progress(len(checks)) as advance:
+                for record in stage.run_all(checks):
+                    self.records.append(record)
+                    advance(record)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except StageError as error:
+            self.failure = str(error)
+        else:
+            if len(self.records) != self.planned:
+                self.failure = f"{len(self.records)} records came from {self.planned} checks"
+
+    def results(self) -> Results:
+        from masquerade.report.results import MachineColumn, Results
+
+        return Results(
+            machines=tuple(MachineColumn(m.id, m.platform, m.arch or UNKNOWN) for m in self.machines),
+            records=tuple(self.records),
+            planned=self.planned,
+            host=self.host,
+            levels=self.reporting.levels,
+            control=self.control,
+            notes=tuple(dict.fromkeys(self.notes)),
+            interrupted=self.interrupted or bool(self.failure),
+            seconds=time.monotonic() - self.started,
+        )
+
+    def report(self, every: bool) -> None:
+        """Print and write all reports, then end with the status that the run has.
+
+        Raises: ToolError; click.exceptions.Exit with 1 or 130.
+        """
+        if self.failure and not self.records:
+            raise ToolError(self.failure)
+        results = self.results()
+        if not self.reporting.takes_stdout:
+            from rich.console import Console
+
+            from masquerade.report.terminal import show
+
+            show(results, Console(), every=every)
+        write_all(self.reporting.targets, results)
+        if self.failure:
+            raise ToolError(self.failure)
+        if self.interrupted:
+            raise click.exceptions.Exit(INTERRUPTED)
+        if results.failed:
+            raise click.exceptions.Exit(FAILED)

@@ -1,0 +1,186 @@
+"""The options that commands share, and what becomes of them: the conditions of a check, and where its report goes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from masquerade.cli import kinds
+from masquerade.cli.targets import RENDERERS, Target, TargetType
+
+if TYPE_CHECKING:
+    from masquerade.machines import Machine
+    from masquerade.stage.record import Level
+
+#: Elsewhere than on Linux the children of a fork cannot be told apart well enough.
+ISOLATION = "fork" if sys.platform.startswith("linux") else "fresh"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a subject finds beside the machine. Paths are absolute; None in `env` takes a variable away."""
+
+    path: tuple[str, ...]
+    env: dict[str, str | None]
+    owners: dict[str, tuple[str, ...]]
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
+    timeout: float | None
+
+    @property
+    def variant(self) -> str:
+        """The packages as a machine's name takes them: `+aiter-amdsmi`."""
+        return "".join(f"+{name}" for name in self.present) + "".join(f"-{name}" for name in self.absent)
+
+    def as_arguments(self) -> dict[str, Any]:
+        """For `Check` and `run_as`, which name them alike."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """What is told, where, and how grave each kind is."""
+
+    targets: tuple[Target, ...]
+    levels: dict[str, Level]
+
+    @property
+    def takes_stdout(self) -> bool:
+        """Whether a report is standard output, so that nothing else may be."""
+        return any(target.is_stdout for target in self.targets)
+
+
+def conditions(*, timeout: float | None) -> Callable[[Command], Command]:
+    """Options of a check, handed on as `conditions`. `timeout` is the default of the time limit; None is no limit."""
+    limit = f"{timeout:g}" if timeout is not None else "none"
+    options = [
+        click.option("--path", type=kinds.Directory(), multiple=True, help="Directory for the subject's sys.path."),
+        click.option("--owner", "owners", type=kinds.Owner(), multiple=True,
+                     help="Modules of one platform, which must not run on another: rocm=aiter,pkg.platforms.rocm. "
+                          "any=pynvml gives a module to all."),
+        click.option("--present", type=kinds.Packages(), multiple=True, help="Optional packages that are installed."),
+        click.option("--absent", type=kinds.Packages(), multiple=True, help="Packages that are not installed."),
+        click.option("--env", type=kinds.Variable(), multiple=True, help="Environment variable of the subject."),
+        click.option("--unset", type=kinds.VariableName(), multiple=True, help="Environment variable to take away."),
+        click.option("--timeout", type=kinds.Seconds(), default=timeout, help=f"Time limit.  [default: {limit}]"),
+    ]  # fmt: skip
+    return _gather("conditions", options, _conditions)
+
+
+def reporting(command: Command) -> Command:
+    """Options of the report, handed on as `reporting`."""
+    options = [
+        click.option("--report", type=TargetType(), multiple=True,
+                     help=f"Also write a report: {', '.join(f'{kind}:FILE' for kind in RENDERERS)}. json:- is standard "
+                          "output, and then nothing else is."),
+        click.option("--level", type=kinds.Level(), multiple=True,
+                     help="How grave a kind of finding is: error, warn or off."),
+    ]  # fmt: skip
+    return _gather("reporting", options, _reporting)(command)
+
+
+def staging(command: Command) -> Command:
+    """Options of the stage: `python`, `isolation` and `jobs`."""
+    default_jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for option in (
+        click.option("-j", "--jobs", type=click.IntRange(min=1, max=256), default=default_jobs, metavar="N",
+                     help="Checks at a time.  [default: one a processor]"),
+        click.option("--isolation", type=click.Choice(["fork", "fresh"]), default=ISOLATION,
+                     show_default=True, help="A forked child or a fresh interpreter for each check."),
+        click.option("--python", type=kinds.Interpreter(),
+                     help="The subject's interpreter, 3.10 or newer; masquerade need not be installed there."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def resolved(listed: str, option: str, conditions: Conditions) -> list[Machine]:
+    """The machines of a comma-separated list, each once.
+
+    Raises: click.UsageError if the list is empty; UnknownMachineError, MachineError.
+    """
+    from masquerade.machines import resolve
+
+    machines = [resolve(name) for name in kinds.words(listed)]
+    if not machines:
+        raise click.UsageError(f"{option} names no machine; `masquerade machines` lists them")
+    for machine in machines:
+        resolve(machine.id + conditions.variant)  # refused now, and not in the middle of a run
+    return list({machine.id: machine for machine in machines}.values())
+
+
+def _conditions(
+    path: tuple[str, ...],
+    owners: tuple[tuple[str, tuple[str, ...]], ...],
+    present: tuple[tuple[str, ...], ...],
+    absent: tuple[tuple[str, ...], ...],
+    env: tuple[tuple[str, str], ...],
+    unset: tuple[str, ...],
+    timeout: float | None,
+) -> Conditions:
+    here = {package for listed in present for package in listed}
+    away = {package for listed in absent for package in listed}
+    if here & away:
+        raise click.UsageError(f"both --present and --absent: {', '.join(sorted(here & away))}")
+    variables: dict[str, str | None] = dict(env)
+    if variables.keys() & set(unset):
+        raise click.UsageError(f"both --env and --unset: {', '.join(sorted(variables.keys() & set(unset)))}")
+    variables.update(dict.fromkeys(unset))
+    return Conditions(
+        path=tuple(dict.fromkeys(path)),
+        env=variables,
+        owners=owned(owners),
+        present=tuple(sorted(here)),
+        absent=tuple(sorted(away)),
+        timeout=timeout,
+    )
+
+
+def owned(words: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+    """The owners that come with masquerade, changed by the user's words: the last word on a module counts."""
+    from masquerade.machines import default_owners
+
+    owner_of = {module: platform for platform, modules in default_owners().items() for module in modules}
+    for platform, modules in words:
+        for module in modules:
+            owner_of.pop(module, None)
+            if platform != kinds.ANY:
+                owner_of[module] = platform
+    return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in kinds.PLATFORMS}
+
+
+def _reporting(report: tuple[Target, ...], level: tuple[tuple[str, Level], ...]) -> Reporting:
+    from masquerade.stage.record import default_levels
+
+    places = [target.where for target in report]
+    twice = sorted({place for place in places if places.count(place) > 1})
+    if twice:
+        raise click.UsageError(f"two reports to {', '.join(twice)}; give each its own file")
+    return Reporting(report, {**default_levels(), **dict(level)})
+
+
+def _gather(name: str, options: list[Callable[[Any], Any]], make: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Add options to a command, and hand it what `make` makes of them as one parameter."""
+    keys = list(inspect.signature(make).parameters)
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapper(**params: Any) -> Any:
+            made = make(**{key: params.pop(key) for key in keys})
+            return command(**{name: made}, **params)
+
+        decorated: Any = wrapper
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate

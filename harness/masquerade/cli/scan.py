@@ -1,0 +1,86 @@
+"""`masquerade scan`: import every module of a package on every machine, or one module, or call one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from masquerade.cli import kinds
+from masquerade.cli.checking import Run
+from masquerade.cli.options import Conditions, Reporting, conditions, reporting, resolved, staging
+from masquerade.cli.ports import Ports, Real
+
+if TYPE_CHECKING:
+    from masquerade.machines import Machine
+    from masquerade.stage.client import Check
+    from masquerade.stage.record import Level
+
+
+@click.command()
+@click.argument("subjects", nargs=-1, required=True, metavar="SUBJECT...")
+@click.option("--on", default="cuda,rocm,xpu,cpu", show_default=True, metavar="M,M", help="Machines to run on.")
+@conditions(timeout=60.0)
+@click.option("--settle", type=kinds.Seconds(zero=True), default=1.0, show_default=True,
+              help="How long threads that an import left behind may take to end.")  # fmt: skip
+@staging
+@reporting
+@click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")
+@click.pass_context
+def scan(
+    ctx: click.Context,
+    subjects: tuple[str, ...],
+    on: str,
+    conditions: Conditions,
+    settle: float,
+    python: str | None,
+    isolation: str,
+    jobs: int,
+    reporting: Reporting,
+    every: bool,
+) -> None:
+    """Import every module of a package on machines that are not here, and report what they do there.
+
+    SUBJECT is a package or module (pkg, pkg.mod), or a function to call after the import (pkg.mod:func).
+    The modules of a package are found without importing any.
+
+    \b
+    Examples:
+      masquerade scan mypackage --path src
+      masquerade scan mypackage.kernels --on h200,mi355x,b580 --report json:report.json
+      masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
+    """
+    ports: Ports = ctx.obj or Real()
+    machines = resolved(on, "--on", conditions)
+    for subject in subjects:
+        _refuse_file_names(subject)
+    run = Run(machines, reporting)
+    with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
+        modules = run.find(stage, subjects, conditions.path)
+        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels))
+    run.report(every)
+
+
+def _refuse_file_names(subject: str) -> None:
+    if "/" in subject or subject.endswith(".py"):
+        module = subject.removesuffix(".py").strip("./").replace("/", ".")
+        raise click.UsageError(
+            f"{subject!r} is a file name; a subject is a module: {module} (with --path DIR if need be)"
+        )
+
+
+def _checks(
+    modules: Iterable[str],
+    machines: Iterable[Machine],
+    conditions: Conditions,
+    settle: float,
+    levels: dict[str, Level],
+) -> list[Check]:
+    from masquerade.stage.client import Check
+
+    return [
+        Check(subject=module, machine=machine, settle=settle, levels=levels, **conditions.as_arguments())
+        for module in modules
+        for machine in machines
+    ]

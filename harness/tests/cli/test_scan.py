@@ -1,0 +1,155 @@
+"""`masquerade scan`: what it checks, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from masquerade.stage import StageError
+from masquerade.stage.record import Finding, Line
+
+FOUR = ["h100", "mi300x", "b580"]
+WARNING = Finding("env-mutation", "PYTHONPATH", "import", Line("pkg/kern.py", 4))
+
+
+def test_every_module_runs_on_every_machine(masquerade, stage) -> None:
+    done = masquerade("scan", "pkg")
+    assert done.exit_code == 0, done.output
+    asked = [(check.subject, check.machine.platform) for check in stage.checks]
+    assert asked == [(m, p) for m in ("pkg", "pkg.kern", "pkg.fine") for p in ("cuda", "rocm", "xpu", "cpu")]
+    assert "3 modules in all" in done.stdout
+    assert "0 findings, 0 warnings in 3 modules on 4 machines: 12 checks" in done.stdout
+
+
+def test_a_finding_ends_with_1_and_is_told(masquerade, stage, probe) -> None:
+    stage.findings["pkg.kern", "h100"] = (probe,)
+    done = masquerade("scan", "pkg", "--on", "h100,b580")
+    assert done.exit_code == 1
+    assert re.search(r"pkg\.kern +device-init +ok", done.stdout)
+    assert "CAP = torch.cuda.get_device_capability()" in done.stdout
+
+
+def test_a_warning_ends_with_0_unless_its_level_is_raised(masquerade, stage) -> None:
+    stage.findings["pkg.kern", "h100"] = (WARNING,)
+    assert masquerade("scan", "pkg", "--on", "h100").exit_code == 0
+    assert masquerade("scan", "pkg", "--on", "h100", "--level", "env-mutation=error").exit_code == 1
+
+
+def test_a_kind_that_is_off_is_neither_told_nor_counted(masquerade, stage, probe) -> None:
+    stage.findings["pkg.kern", "h100"] = (probe,)
+    done = masquerade("scan", "pkg", "--on", "h100", "--level", "device-init=off")
+    assert done.exit_code == 0
+    assert "device-init" not in done.stdout
+
+
+def test_nothing_checked_is_never_0(masquerade, stage) -> None:
+    stage.packages["empty"] = ()
+    done = masquerade("scan", "empty")
+    assert done.exit_code == 2
+    assert "nothing to check" in done.stderr
+
+
+def test_records_that_are_missing_are_a_failure_of_the_tool(masquerade, stage) -> None:
+    stage.stop_after = 5
+    done = masquerade("scan", "pkg")
+    assert done.exit_code == 3
+    assert "5 records came from 12 checks" in done.stderr
+
+
+def test_a_blind_tool_ends_with_3_and_checks_nothing(masquerade, stage) -> None:
+    stage.control_findings = ()
+    done = masquerade("scan", "pkg")
+    assert done.exit_code == 3
+    assert "blind" in done.stderr
+    assert stage.checks == []
+
+
+def test_a_stage_that_does_not_start_ends_with_3_and_one_line(masquerade, stage) -> None:
+    stage.start_error = StageError("the server did not start: torch is broken")
+    done = masquerade("scan", "pkg")
+    assert done.exit_code == 3
+    assert done.stderr == "Error: the server did not start: torch is broken\n"
+
+
+@pytest.mark.parametrize(
+    ("stop", "status", "says"),
+    [(KeyboardInterrupt(), 130, ""), (StageError("the server is gone"), 3, "Error: the server is gone\n")],
+)
+def test_what_is_known_when_a_run_stops_is_told(masquerade, stage, probe, tmp_path, stop, status, says) -> None:
+    stage.stop_after, stage.stop_with = 5, stop
+    stage.findings["pkg", "h100"] = (probe,)
+    done = masquerade("scan", "pkg", "--report", f"json:{tmp_path / 'r.json'}")
+    assert done.exit_code == status
+    assert "Interrupted: 1 finding" in done.stdout and "5 of 12 checks" in done.stdout
+    assert says in done.stderr
+    assert stage.asked["closed"]
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (report["interrupted"], report["summary"]["checks"], report["summary"]["planned"]) == (True, 5, 12)
+
+
+def test_conditions_reach_the_check(masquerade, stage, tmp_path) -> None:
+    done = masquerade(
+        "scan", "pkg", "--on", "h100", "--path", str(tmp_path), "--owner", "rocm=aiter,pkg.rocm", "--owner",
+        "any=pynvml",
+        "--env", "A=1", "--env", "B=x=y", "--env", "C=", "--unset", "D", "--timeout", "5", "--settle", "0",
+        "--absent", "flashinfer", "--python", "python3", "--isolation", "fresh", "-j", "3",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    check = stage.checks[0]
+    assert check.path == (str(tmp_path),)
+    assert check.env == {"A": "1", "B": "x=y", "C": "", "D": None}
+    assert {"aiter", "pkg.rocm"} <= set(check.owners["rocm"])
+    assert not any("pynvml" in modules for modules in check.owners.values())
+    assert (check.timeout, check.settle, check.absent) == (5.0, 0.0, ("flashinfer",))
+    assert stage.asked["isolation"] == "fresh" and stage.asked["jobs"] == 3
+    assert stage.asked["python"].endswith("python3")
+
+
+def test_the_last_owner_of_a_module_counts(masquerade, stage) -> None:
+    masquerade("scan", "pkg", "--on", "h100", "--owner", "rocm=thing", "--owner", "xpu=thing")
+    owners = stage.checks[0].owners
+    assert "thing" in owners["xpu"] and "thing" not in owners["rocm"]
+
+
+def test_subjects_and_machines_given_twice_are_checked_once(masquerade, stage) -> None:
+    masquerade("scan", "pkg", "pkg", "--on", "h100,cuda,h100")
+    assert len(stage.checks) == 3
+
+
+def test_a_function_is_called_and_its_package_not_walked(masquerade, stage) -> None:
+    done = masquerade("scan", "pkg:setup", "--on", "h100")
+    assert done.exit_code == 0
+    assert [check.subject for check in stage.checks] == ["pkg:setup"]
+    assert "looked into" not in done.stdout
+
+
+def test_json_on_standard_output_is_all_there_is(masquerade, stage, probe) -> None:
+    stage.findings["pkg", "h100"] = (probe,)
+    done = masquerade("scan", "pkg", "--on", "h100", "--report", "json:-")
+    assert done.exit_code == 1
+    report = json.loads(done.stdout)
+    assert report["summary"]["failed"] == 1
+    assert report["host"]["torch"] == "2.13.0" and "path" not in report["host"]
+    assert report["control"]["verdict"] == "device-init"
+    assert report["notes"] == ["looked into pkg"]
+
+
+def test_two_reports_beside_the_terminal(masquerade, tmp_path) -> None:
+    done = masquerade(
+        "scan", "pkg", "--report", f"json:{tmp_path / 'r.json'}", "--report", f"junit:{tmp_path / 'r.xml'}"
+    )
+    assert "3 modules in all" in done.stdout
+    assert len(json.loads((tmp_path / "r.json").read_text())["checks"]) == 12
+    assert ET.parse(tmp_path / "r.xml").getroot().get("tests") == "12"
+
+
+def test_all_lists_what_is_fine(masquerade) -> None:
+    assert re.search(r"pkg\.fine +ok", masquerade("scan", "pkg", "--all").stdout)
+    assert "pkg.fine" not in masquerade("scan", "pkg").stdout
+
+
+def test_no_progress_bar_where_there_is_no_terminal(masquerade) -> None:
+    assert masquerade("scan", "pkg").stderr == ""

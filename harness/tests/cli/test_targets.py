@@ -1,0 +1,68 @@
+"""A report is refused early or written whole; once made it is not lost."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+
+def test_a_directory_is_refused_before_any_check(masquerade, stage, tmp_path) -> None:
+    done = masquerade("scan", "pkg", "--report", f"json:{tmp_path}")
+    assert done.exit_code == 2
+    assert "it is a directory; name a file in it" in done.stderr
+    assert stage.checks == []
+
+
+def test_the_trial_leaves_nothing_and_changes_nothing(masquerade, tmp_path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text("kept")
+    done = masquerade("scan", "nothere", "--report", f"json:{old}", "--report", f"junit:{tmp_path / 'new.xml'}")
+    assert done.exit_code == 2
+    assert old.read_text() == "kept"
+    assert [file.name for file in tmp_path.iterdir()] == ["old.json"]
+
+
+def test_an_old_report_is_replaced_and_keeps_its_mode_and_its_link(masquerade, tmp_path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert masquerade("scan", "pkg", "--report", f"json:{link}").exit_code == 0
+    assert link.is_symlink() and real.read_text().startswith("{")
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_new_report_has_the_mode_of_any_new_file(masquerade, tmp_path) -> None:
+    masquerade("scan", "pkg", "--report", f"json:{tmp_path / 'r.json'}")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "r.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_target_that_is_gone_at_the_end_loses_nothing(masquerade, stage, tmp_path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    first, second = folder / "r.json", tmp_path / "r.xml"
+    walk = stage.run_all
+
+    def run_all(checks):  # the subject removes the folder while it runs
+        yield from walk(checks)
+        folder.rmdir()
+
+    stage.run_all = run_all
+    done = masquerade("scan", "pkg", "--report", f"json:{first}", "--report", f"junit:{second}")
+    assert done.exit_code == 3
+    kept = re.search(r"It is in (\S+)", done.stderr)
+    assert kept is not None and Path(kept[1]).read_text().startswith("{")
+    os.unlink(kept[1])
+    assert second.exists(), "the other report is written all the same"
+    assert "3 modules in all" in done.stdout, "and so is the terminal's"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs /dev/stdout")
+def test_a_device_is_written_as_it_is(masquerade) -> None:
+    assert masquerade("scan", "pkg", "--report", "json:/dev/null").exit_code == 0
+    assert Path("/dev/null").is_char_device()
