@@ -100,10 +100,7 @@ def _triple(number: int) -> tuple[int, int, int]:
 
 
 def _set_management(torch: ModuleType, world: World) -> None:
-    """What torch.cuda decided while it was imported: which management library it talks to.
-
-    NVML is loaded with ctypes inside these two functions, so they are the lowest place that Python can answer.
-    """
+    """What torch.cuda decided while it was imported: which binding of a management library it holds."""
     cuda = torch.cuda
     for name in ("pynvml", "amdsmi"):
         sys.modules.pop(name, None)
@@ -112,19 +109,6 @@ def _set_management(torch: ModuleType, world: World) -> None:
     if hasattr(cuda, "_HAS_AMDSMI"):
         cuda._HAS_AMDSMI, cuda._AMDSMI_ERR = False, ModuleNotFoundError("No module named 'amdsmi'")
     cuda._cached_device_count = None
-    nvml = world.management("nvml")
-
-    def count() -> int:
-        if world.platform != "cuda" or nvml != "ok":
-            return -1
-        return len(world.devices)
-
-    def uuids() -> list[str] | None:
-        if world.platform != "cuda" or nvml != "ok":
-            return None
-        return [device.get("uuid", "torch.cuda._raw_device_uuid_nvml") for device in world.devices]
-
-    cuda._raw_device_count_nvml, cuda._raw_device_uuid_nvml = count, uuids
     library = {"cuda": "pynvml", "rocm": "amdsmi"}.get(world.platform)
     if library and world.management("nvml" if library == "pynvml" else "amdsmi") != "absent":
         # torch.cuda imports the library of its platform at its own import; a module that is not there stays away.
@@ -172,7 +156,8 @@ def _give(
     if hasattr(device, "ExternalStream"):
         device.ExternalStream = device.streams.ExternalStream = rebase(device.ExternalStream, device.Stream)
     if prefix == "cuda":
-        device._cudart = _cudart(world, runtime)
+        # Under both names: a reload of torch.cuda takes it from torch._C again.
+        core._cudart = device._cudart = _cudart(world, runtime)
     else:
         device._cached_device_count = None
         if hasattr(device, "_device_count_zes"):
@@ -192,6 +177,7 @@ def _take(torch: ModuleType, device: ModuleType, prefix: str) -> None:
             delattr(core, name)
     if prefix == "cuda":
         device._cudart = None
+        vars(core).pop("_cudart", None)
     device._is_in_bad_fork = lambda: False
     word = prefix.upper()
 

@@ -41,8 +41,6 @@ def frames(rows: Iterable[Any]) -> tuple[Frame, ...]:
             and all(isinstance(row[place], str) for place in (0, 2, 3))
         ):
             out.append(Frame(row[0], row[1], row[2], row[3]))
-    while out and out[0].file == "<string>" and out[0].module == "__main__":
-        del out[0]  # the line that started the server
     return tuple(out)
 
 
@@ -61,6 +59,13 @@ class Places:
 
     def in_subject(self, file: str) -> bool:
         return any(file == place or file.startswith(place.rstrip(os.sep) + os.sep) for place in self.subject)
+
+    def outer(self, stack: Sequence[Frame]) -> Sequence[Frame]:
+        """`stack` without the line that started the server."""
+        first = 0
+        while first < len(stack) and stack[first].file == "<string>" and stack[first].module == "__main__":
+            first += 1
+        return stack[first:]
 
     def in_torch(self, file: str) -> bool:
         return bool(self.torch) and file.startswith(self.torch + os.sep)
@@ -86,6 +91,18 @@ class Places:
 
     def line(self, frame: Frame) -> Line:
         return Line(self.relative(frame.file), frame.line, source_line(frame.file, frame.line), frame.module)
+
+
+class CommandPlaces(Places):
+    """For a whole command: the subject is all code that is neither the standard library's nor an installed package's."""
+
+    def in_subject(self, file: str) -> bool:
+        if self.in_torch(file) or self.in_stdlib(file) or file.startswith("<frozen"):
+            return False
+        return "site-packages" not in file and "dist-packages" not in file
+
+    def outer(self, stack: Sequence[Frame]) -> Sequence[Frame]:
+        return stack
 
 
 @lru_cache(maxsize=4096)

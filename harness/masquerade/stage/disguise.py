@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from masquerade.watch.recorder import Recorder
+
+#: The fakes, in the order in which they are put on. Each has install(world).
+FAKES = ("host", "packages", "pynvml", "amdsmi", "torch_runtime", "triton_driver")
+
+WATCHERS = ("audit", "devices", "environment", "imports", "native", "processes", "threads")
+
+
+def load() -> None:
+    """Import all modules of the child side, so that no child has to."""
+    for name in ("world", "hooks", "tools", *FAKES):
+        import_module(f"masquerade.fakes.{name}")
+    for name in WATCHERS:
+        import_module(f"masquerade.watch.{name}")
 
 
 def disguise(machine: Mapping[str, Any], folder: str = "") -> None:
@@ -15,23 +30,17 @@ def disguise(machine: Mapping[str, Any], folder: str = "") -> None:
     """
     if machine["platform"] == "here":
         return
-    from masquerade.fakes import amdsmi, host, packages, pynvml, tools, torch_runtime, triton_driver
+    from masquerade.fakes import tools
     from masquerade.fakes.world import World
 
     world = World(machine)
-    host.install(world)
+    for name in FAKES:
+        import_module(f"masquerade.fakes.{name}").install(world)
     if folder:
         tools.use(world, folder)
-    packages.install(world)
-    pynvml.install(world)
-    amdsmi.install(world)
-    torch_runtime.install(world)
-    triton_driver.install(world)
 
 
-def watch(
-    recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]]
-) -> Callable[[], int]:
+def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]]) -> Callable[[], int]:
     """Start all watchers; gives a function that counts the subject's live threads."""
     from masquerade.fakes.hooks import on_import
     from masquerade.watch import audit, devices, environment, imports, native, processes, threads
@@ -52,30 +61,8 @@ def watch(
 
 def real_platform() -> str:
     """The platform of the torch that is really here; `cpu` without one."""
-    import sys
-
     version = getattr(sys.modules.get("torch"), "version", None)
     for platform, name in (("rocm", "hip"), ("cuda", "cuda"), ("xpu", "xpu")):
         if getattr(version, name, None):
             return platform
     return "cpu"
-
-
-def load() -> None:
-    """Import all modules of the child side, so that no child has to."""
-    import masquerade.fakes.amdsmi
-    import masquerade.fakes.hooks
-    import masquerade.fakes.host
-    import masquerade.fakes.packages
-    import masquerade.fakes.pynvml
-    import masquerade.fakes.tools
-    import masquerade.fakes.torch_runtime
-    import masquerade.fakes.triton_driver
-    import masquerade.fakes.world
-    import masquerade.watch.audit
-    import masquerade.watch.devices
-    import masquerade.watch.environment
-    import masquerade.watch.imports
-    import masquerade.watch.native
-    import masquerade.watch.processes
-    import masquerade.watch.threads  # noqa: F401

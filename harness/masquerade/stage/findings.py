@@ -6,11 +6,11 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from masquerade.stage.blame import Frame, Places, actor, blamed, chain, frames, probe_name
+from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, probe_name
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Record, Touch, default_levels
 
 TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
@@ -62,6 +62,14 @@ class Judge:
         self.events, self.bad = parse(reply.get("events") or ())
         self.closing = self._closing()
         self.places = self._places()
+        self.foreign = {event.get("file") for event in self.events if event["kind"] == "forbidden-import"}
+        #: Files of foreign modules whose code touched a device.
+        self.touching = {
+            file
+            for event in self.events
+            if event["kind"] == "touch" and event.get("level") in ("device-init", "fork-poison")
+            for file in self._foreign_files(event)
+        }
 
     def _closing(self) -> dict[str, Any] | None:
         text = self.reply.get("closing")
@@ -81,10 +89,13 @@ class Judge:
                 subject = tuple(place for place in event.get("places", ()) if isinstance(place, str))
                 break
         path = (*self.context.path, *facts.get("path", ()))
-        return Places(subject, path, facts.get("torch_folder", ""), tuple(facts.get("stdlib", ())))
+        kind = CommandPlaces if self.context.action == "run" else Places
+        return kind(subject, path, facts.get("torch_folder", ""), tuple(facts.get("stdlib", ())))
 
     def record(self) -> Record:
         findings = [*self._from_events(), *self._from_end()]
+        if self.reply.get("full") and not findings:
+            findings = [self._abrupt("crash", "event log full", "more happened than the log holds: this is not called clean")]
         closing = self.closing or {}
         order = {kind: place for place, kind in enumerate(SEVERITY)}
         findings.sort(key=lambda finding: order.get(finding.kind, 99))
@@ -110,6 +121,7 @@ class Judge:
             yield f"{lost} rows of the event log were spoilt"
         if self.reply.get("full"):
             yield "the event log was full: later events are missing"
+        yield from self.reply.get("notes") or ()
         alive = (self.closing or {}).get("threads")
         if isinstance(alive, int) and alive > 0:
             yield f"{alive} thread{'s' if alive > 1 else ''} still ran when the check ended"
@@ -119,8 +131,8 @@ class Judge:
         return max((level for level in TOUCHES if level in levels), key=TOUCHES.index, default="clean")
 
     def _finding(self, kind: str, what: str, event: Mapping[str, Any], message: str = "") -> Finding:
-        stack = frames(event.get("stack") or ())
-        origin = frames(event.get("origin") or ())
+        stack = self.places.outer(frames(event.get("stack") or ()))
+        origin = self.places.outer(frames(event.get("origin") or ()))
         frame = blamed(stack, self.places) or blamed(origin, self.places)
         whole = (*origin, *stack)
         return Finding(
@@ -132,6 +144,13 @@ class Judge:
             stack=tuple(f"{self.places.relative(f.file)}:{f.line} in {f.function}" for f in whole),
             message=message,
         )
+
+    def _foreign_files(self, event: Mapping[str, Any]) -> set[str]:
+        return {frame.file for frame in frames(event.get("stack") or ()) if frame.file in self.foreign}
+
+    def _inside_foreign(self, event: Mapping[str, Any]) -> bool:
+        """Whether a touch is a foreign module's doing: then the import of that module is the fault, and mends both."""
+        return bool(self._foreign_files(event))
 
     def _own(self, probe: str) -> bool:
         """Whether a device call belongs to the platform of the machine."""
@@ -165,6 +184,8 @@ class Judge:
                 return None
             if event.get("phase") == "call" and self._own(what):
                 return None
+            if self._inside_foreign(event):
+                return None
             return self._finding(level, probe_name(frames(event.get("stack") or ()), self.places, what), event)
         if kind not in SEVERITY:
             return None
@@ -177,6 +198,8 @@ class Judge:
         message = ""
         if kind == "forbidden-import":
             message = f"{event.get('module', what)} was executed; it belongs to {event.get('owner', '?')}"
+            if event.get("file") in self.touching:
+                message += ", and it touches a device"
         return self._finding(kind, what, event, message)
 
     def _from_end(self) -> list[Finding]:
@@ -209,11 +232,12 @@ class Judge:
 
     def _abrupt(self, kind: str, what: str, message: str) -> Finding:
         """A finding without an exception. Its blame is the last known line: an event just before, or a dumped stack."""
-        last = [event for event in self.events if event["kind"] == "leaving" and not event.get("forked")]
-        stack: Sequence[Any] = last[-1].get("stack") or () if last and kind != "timeout" else dumped_stack(self.reply.get("output", ""))
+        left = [event for event in self.events if event["kind"] == "leaving" and not event.get("forked")]
+        rows = dumped_stack(str(self.reply.get("output", "")))
+        last: Mapping[str, Any] = {"stack": rows} if rows or not left else left[-1]
         words = [line for line in str(self.reply.get("output", "")).splitlines() if line.strip()]
         text = f"{message}; last words: {words[-1][:200]}" if words and kind == "exit" else message
-        return self._finding(kind, what, {"stack": stack, "phase": self._phase()}, text)
+        return self._finding(kind, what, {**last, "phase": self._phase()}, text)
 
     def _phase(self) -> Phase:
         return "call" if any(event.get("phase") == "call" for event in self.events) else "import"

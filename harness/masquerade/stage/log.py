@@ -27,6 +27,9 @@ FORK_REGIONS = 31
 FORK_SLOTS = 2048  # 1 MiB each
 SIZE = (MAIN_SLOTS + CLOSING_SLOTS + FORK_REGIONS * FORK_SLOTS) * SLOT
 
+#: Where a writer leaves its mark when an event found no room.
+FULL_MARK = (MAIN_SLOTS - 1) * SLOT
+
 #: A hole of so many unwritten slots ends a region: a thread that died between taking a slot and filling it leaves one.
 HOLE = 64
 
@@ -43,7 +46,7 @@ class Contents(NamedTuple):
 def _region(index: int) -> tuple[int, int]:
     """First slot and number of slots of region `index`."""
     if index == 0:
-        return 0, MAIN_SLOTS
+        return 0, MAIN_SLOTS - 1
     return MAIN_SLOTS + CLOSING_SLOTS + (index - 1) * FORK_SLOTS, FORK_SLOTS
 
 
@@ -57,14 +60,15 @@ def writer(memory: mmap) -> tuple[Callable[[bytes], bool], Callable[[bytes], boo
     rng, size = range, len
     magic, slot, payload, header_size = MAGIC, SLOT, PAYLOAD, HEADER.size
     owner = getpid()
+    # The last slot of region 0 is the mark of a full log.
     # pid -> (base slot, slots, counter). A plain dict: get and setdefault are single steps of C.
-    regions = {owner: (0, MAIN_SLOTS, count(1))}
+    regions = {owner: (0, MAIN_SLOTS - 1, count(1))}
 
     def put(base: int, number: int, part: int, parts: int, piece: bytes, event: int) -> None:
         at = (base + number) * slot
         memory[at : at + header_size + size(piece)] = pack(magic, event, part, parts, size(piece), crc(piece)) + piece
 
-    fork_regions, fork_slots = FORK_REGIONS, FORK_SLOTS
+    fork_regions, fork_slots, full_mark = FORK_REGIONS, FORK_SLOTS, FULL_MARK
     first_fork_slot = MAIN_SLOTS + CLOSING_SLOTS
 
     def claim(pid: int) -> tuple[int, int, itertools.count[int]]:
@@ -79,6 +83,11 @@ def writer(memory: mmap) -> tuple[Callable[[bytes], bool], Callable[[bytes], boo
                 return base, fork_slots, count(1)
         return 0, 0, count(1)
 
+    def lost() -> bool:
+        """Leave a mark that something is missing: a log with that mark proves nothing clean."""
+        memory[full_mark : full_mark + 4] = b"full"
+        return False
+
     def append(event: bytes) -> bool:
         pid = getpid()
         region = regions.get(pid)
@@ -87,12 +96,12 @@ def writer(memory: mmap) -> tuple[Callable[[bytes], bool], Callable[[bytes], boo
         base, slots, numbers = region
         parts = (size(event) + payload - 1) // payload or 1
         if parts > 60000:
-            return False
+            return lost()
         first = 0
         for part in rng(parts):
             number = next(numbers)
             if number >= slots:
-                return False
+                return lost()
             first = first or number
             put(base, number, part, parts, event[part * payload : (part + 1) * payload], first)
         return True
@@ -181,8 +190,7 @@ def read(memory: mmap) -> Contents:
                 damaged += 1
             else:
                 events.append(event)
-    last = MAIN_SLOTS - 1
-    return Contents(tuple(events), _closing(memory), damaged, memory[last * SLOT : last * SLOT + 4] != b"\0\0\0\0")
+    return Contents(tuple(events), _closing(memory), damaged, memory[FULL_MARK : FULL_MARK + 4] != b"\0\0\0\0")
 
 
 def allocate(fd: int = -1) -> mmap:

@@ -11,12 +11,12 @@ import os
 import platform
 import socket
 import sys
-import sysconfig
 import warnings
 from mmap import mmap
 from typing import Any, NoReturn
 
 from masquerade.stage import child, disguise, log, supervise, wire
+from masquerade.stage.places import where_things_lie
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
 DEVICE_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
@@ -49,17 +49,13 @@ def preload(wanted: bool = True) -> dict[str, Any]:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
     disguise.load()
-    paths = sysconfig.get_paths()
-    torch_module = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
         "system": platform.system(),
         "torch": torch_version,
         "torch_error": torch_error,
-        "torch_folder": os.path.dirname(torch_module.__file__) if torch_module and torch_module.__file__ else "",
-        "stdlib": sorted({paths["stdlib"], paths["platstdlib"]}),
-        "path": [entry for entry in sys.path if isinstance(entry, str)],
+        **where_things_lie(),
     }
 
 
@@ -109,7 +105,7 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
     os.set_inheritable(fd, False)
     try:
         supervise.adopt_orphans()
-        facts = preload(torch and not fresh) if not fresh else {**preload(False), **fresh_facts()}
+        facts = {**preload(torch and not fresh), **(fresh_facts() if fresh else {})}
         inspect_self()
     except RefusedError as error:
         wire.send(control, {"refused": str(error)})
@@ -160,16 +156,14 @@ def answer(request: dict[str, Any], control: socket.socket, fresh: bool, facts: 
 
 def fresh_facts() -> dict[str, Any]:
     """Facts about torch without importing it: each check of this stage imports it anew."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.origin:
+    if importlib.util.find_spec("torch") is None:
         return {}
     from importlib import metadata
 
     try:
-        version: str | None = metadata.version("torch")
+        return {"torch": metadata.version("torch")}
     except metadata.PackageNotFoundError:
-        version = None
-    return {"torch": version, "torch_folder": os.path.dirname(spec.origin)}
+        return {"torch": "of unknown version"}
 
 
 def fresh_child(memory_fd: int, request_fd: int) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from masquerade.watch.grades import PREFIXES, grade
@@ -75,6 +75,22 @@ def _watch_streams(device: ModuleType, note: Note) -> None:
         cls.__new__ = new  # type: ignore[method-assign]
 
 
+def _watch_queries(cuda: ModuleType, note: Note) -> None:
+    """torch.cuda asks NVML with ctypes inside these functions: a query, which harms no fork."""
+    for name in ("_raw_device_count_nvml", "_raw_device_uuid_nvml"):
+        call = getattr(cuda, name, None)
+        if callable(call):
+            setattr(cuda, name, _queried(call, note, f"torch.cuda.{name}"))
+
+
+def _queried(call: Callable[..., Any], note: Note, what: str) -> Callable[..., Any]:
+    def queried(*args: Any, **kwargs: Any) -> Any:
+        note("touch", what, level="queried")
+        return call(*args, **kwargs)
+
+    return queried
+
+
 def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
     """Watch an imported torch. On a cpu machine only `_lazy_init` is left to be called, and is."""
     note = recorder.note
@@ -85,7 +101,7 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
             continue
         call = getattr(core, name)
         level = grade(name)
-        if level == "clean" or not isinstance(call, (BuiltinFunctionType, FunctionType)):
+        if level == "clean" or isinstance(call, type) or not callable(call):
             continue
         if platform == "cpu" or (name.startswith("_cuda_") and platform == "xpu"):
             continue
@@ -96,6 +112,7 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
         for name, value in list(vars(module).items()):
             if id(value) in replaced and value is not replaced[id(value)]:
                 setattr(module, name, replaced[id(value)])
+    _watch_queries(torch.cuda, note)
     for device in (torch.cuda, getattr(torch, "xpu", None)):
         if device is None:
             continue
@@ -117,12 +134,7 @@ def install(recorder: Recorder, on_import: OnImport, platform: str) -> None:
             for name in names:
                 call = getattr(module, name, None)
                 if callable(call):
-
-                    def queried(*args: Any, _call: Any = call, _what: str = f"{module.__name__}.{name}", **kw: Any) -> Any:
-                        note("touch", _what, level="queried")
-                        return _call(*args, **kw)
-
-                    setattr(module, name, queried)
+                    setattr(module, name, _queried(call, note, f"{module.__name__}.{name}"))
 
         return watch
 

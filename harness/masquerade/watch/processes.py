@@ -24,16 +24,29 @@ def program(executable: Any, args: Any = None) -> str:
     return "?"
 
 
+def isolated(argv: Any) -> bool:
+    """Whether a Python started with `argv` ignores PYTHONPATH or its site module, so that no disguise reaches it."""
+    if not isinstance(argv, (list, tuple)):
+        return False
+    for word in map(os.fsdecode, argv[1:]):
+        if not word.startswith("-") or word in ("-c", "-m"):
+            return False
+        if not word.startswith("--") and set("IES") & set(word):
+            return True
+    return False
+
+
 def handlers(recorder: Recorder) -> dict[str, Handler]:
     """Handlers that note `subprocess`; also wraps `_posixsubprocess.fork_exec`, which multiprocessing calls without an event."""
     note, anything, getpid = recorder.note, Exception, os.getpid
 
     def started(args: tuple[Any, ...]) -> None:
+        argv = args[1] if len(args) > 1 else None
         try:
-            what = program(args[0], args[1] if len(args) > 1 else None)
+            what, alone = program(args[0], argv), isolated(argv)
         except anything:
-            what = "?"
-        note("subprocess", what)
+            what, alone = "?", False
+        note("subprocess", what, isolated=True) if what == "python" and alone else note("subprocess", what)
 
     def spawned(args: tuple[Any, ...]) -> None:
         started((args[1], args[2] if len(args) > 2 else None))

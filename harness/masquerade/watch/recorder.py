@@ -16,8 +16,8 @@ except ImportError:  # an interpreter without the C accelerator
 
 #: Frames kept of a deep stack, at each end.
 ENDS = 150
-#: Different events kept of one check; a subject that makes more is told so by the `full` mark.
-EVENTS = 20_000
+#: Different events kept of one kind and level: a flood of harmless ones leaves room for a grave one.
+EVENTS = 6_000
 
 Note = Callable[..., None]
 
@@ -95,9 +95,9 @@ def recorder(append: Callable[[bytes], bool], phase: dict[str, str]) -> Recorder
     """A recorder that writes through `append`. `phase["now"]` is "import" or "call"."""
     getframe, getpid, ident = sys._getframe, os.getpid, get_ident
     encode, stack = encoder(), stack_reader()
-    seen: set[str] = set()
+    seen: dict[str, set[str]] = {}
     size, limit, main = len, EVENTS, os.getpid()
-    anything = BaseException
+    anything, fresh = BaseException, set
     origins: dict[int, list[Any]] = {}
 
     def here() -> list[Any]:
@@ -114,9 +114,10 @@ def recorder(append: Callable[[bytes], bool], phase: dict[str, str]) -> Recorder
         if getpid() != main:
             more["forked"] = True
         text = encode(more)
-        if text in seen or size(seen) >= limit:
+        known = seen.setdefault(f"{kind} {more.get('level')}", fresh())
+        if text in known or size(known) >= limit:
             return
-        seen.add(text)
+        known.add(text)
         append(text.encode())
 
     return Recorder(note, here, origins)

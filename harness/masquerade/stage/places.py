@@ -1,0 +1,24 @@
+"""Where the subject's interpreter keeps things: what a stack is read by."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import sysconfig
+from typing import Any
+
+
+def where_things_lie() -> dict[str, Any]:
+    """Folders of the standard library and of torch ("" without it), and sys.path. Imports nothing."""
+    paths = sysconfig.get_paths()
+    try:
+        spec = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        spec = None
+    origin = spec.origin if spec is not None else None
+    return {
+        "torch_folder": os.path.dirname(origin) if origin else "",
+        "stdlib": sorted({paths["stdlib"], paths["platstdlib"]}),
+        "path": [entry for entry in sys.path if isinstance(entry, str)],
+    }

@@ -1,0 +1,216 @@
+"""Runs a whole command in disguise, with all its children: each Python process puts the machine on as it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from masquerade import machines
+from masquerade.fakes import tools
+from masquerade.machines import Machine
+from masquerade.stage import bootstrap, log
+from masquerade.stage.client import StageError
+from masquerade.stage.findings import Context, judge, parse
+from masquerade.stage.record import Level, Record, default_levels
+from masquerade.watch.processes import isolated as isolated_python
+from masquerade.watch.processes import program
+
+_SITE = """\
+# Written by masquerade run: puts the disguise on each Python process of the command, then runs the user's sitecustomize.
+import os, sys
+_folder = {folder!r}
+if sys.version_info < (3, 10):
+    open(os.path.join(_folder, "logs", "%d.plain" % os.getpid()), "w").write("Python %d.%d" % sys.version_info[:2])
+else:
+    try:
+        import importlib.util as _u
+        if "masquerade" not in sys.modules:
+            _s = _u.spec_from_file_location("masquerade", {init!r}, submodule_search_locations=[{package!r}])
+            _m = _u.module_from_spec(_s)
+            sys.modules["masquerade"] = _m
+            _s.loader.exec_module(_m)
+        from masquerade.stage import run_child as _r
+        _r.start(_folder)
+    except BaseException as _error:
+        sys.stderr.write("masquerade: the disguise failed: %s: %s\\n" % (type(_error).__name__, _error))
+        sys.stderr.flush()
+        open(os.path.join(_folder, "logs", "%d.failed" % os.getpid()), "w").write(str(_error))
+        os._exit(3)
+    _r.next_sitecustomize({site!r})
+"""
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a command ended: its exit status (128 + signal number for a signal) and what was seen."""
+
+    exit_status: int
+    record: Record
+    processes: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    machine: Machine
+    command: Sequence[str]
+    folder: str
+    owners: Mapping[str, Sequence[str]]
+    levels: Mapping[str, Level] = field(default_factory=default_levels)
+
+
+def _environment(run: _Run, document: dict[str, Any], env: Mapping[str, str | None], path: Sequence[str]) -> dict[str, str]:
+    """The command's environment: the machine's variables and tools, the site folder first on PYTHONPATH, the user's wishes."""
+    out = dict(os.environ)
+    if document["platform"] != "here":
+        for name, value in (document.get("host", {}).get("env") or {}).items():
+            if value is None or value == "unknown":
+                out.pop(name, None)
+            else:
+                out[name] = value
+        out["PATH"] = tools.masked_path(out.get("PATH", os.defpath), os.path.join(run.folder, "tools"), document)
+    old = out.get("PYTHONPATH")
+    entries = [os.path.join(run.folder, "site"), *(os.path.abspath(p) for p in path), *([old] if old else [])]
+    out["PYTHONPATH"] = os.pathsep.join(entries)
+    for name, value in env.items():
+        if value is None:
+            out.pop(name, None)
+        else:
+            out[name] = value
+    return out
+
+
+def _prepare(run: _Run, document: dict[str, Any]) -> None:
+    site = os.path.join(run.folder, "site")
+    for name in ("site", "logs", "tools"):
+        os.mkdir(os.path.join(run.folder, name), 0o700)
+    tools_folder = os.path.join(run.folder, "tools")
+    if document["platform"] != "here":
+        tools.build(tools_folder, document, sys.executable)
+    config = {
+        "machine": document,
+        "owners": {owner: list(names) for owner, names in run.owners.items()},
+        "tools": tools_folder if document["platform"] != "here" else "",
+    }
+    with open(os.path.join(run.folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    source = _SITE.format(
+        folder=run.folder, init=os.path.join(bootstrap.PACKAGE, "__init__.py"), package=bootstrap.PACKAGE, site=site
+    )
+    with open(os.path.join(site, "sitecustomize.py"), "w", encoding="utf-8") as file:
+        file.write(source)
+
+
+def run_as(
+    machine: Machine | str,
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str | None] | None = None,
+    path: Sequence[str] = (),
+    owners: Mapping[str, Sequence[str]] | None = None,
+    levels: Mapping[str, Level] | None = None,
+    timeout: float | None = None,
+) -> RunResult:
+    """Run `command` as if on `machine`; standard input and output are the caller's own.
+
+    Raises StageError when the command cannot be started or the disguise fails, UnknownMachineError for an unknown machine.
+    """
+    machine = machines.resolve(machine) if isinstance(machine, str) else machine
+    document = machine.to_json()
+    folder = tempfile.mkdtemp(prefix="masquerade-run-")
+    try:
+        run = _Run(
+            machine, command, folder, machines.default_owners() if owners is None else owners, levels or default_levels()
+        )
+        _prepare(run, document)
+        environ = _environment(run, document, env or {}, path)
+        started = time.monotonic()
+        status, timed_out = _wait(_start(command, environ), timeout)
+        return _result(run, status, timed_out, time.monotonic() - started, timeout)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(command: Sequence[str], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    program = shutil.which(command[0], path=environ.get("PATH")) or command[0]
+    try:
+        return subprocess.Popen([program, *command[1:]], env=environ)
+    except OSError as error:
+        raise StageError(f"cannot start {command[0]}: {error.strerror}") from None
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, bool]:
+    """(exit status, whether the limit was over). Ctrl-C reaches the command by itself: it is in the same process group."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return 124, True
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return (code if code >= 0 else 128 - code), False
+
+
+def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: float | None) -> RunResult:
+    events: list[str] = []
+    damaged, full, notes = 0, False, []
+    logs = os.path.join(run.folder, "logs")
+    for name in sorted(os.listdir(logs)):
+        file_path = os.path.join(logs, name)
+        if name.endswith(".failed"):
+            with open(file_path, encoding="utf-8") as file:
+                raise StageError(f"the disguise failed in a process of the command: {file.read()}")
+        if name.endswith(".plain"):
+            with open(file_path, encoding="utf-8") as file:
+                notes.append(f"a process of {file.read()} ran without a disguise: 3.10 or newer is needed")
+            continue
+        with open(file_path, "r+b") as file, log.allocate(file.fileno()) as memory:
+            contents = log.read(memory)
+        events += [text.decode("utf-8", "replace") for text in contents.events]
+        damaged, full = damaged + contents.damaged, full or contents.full
+    parsed, _ = parse(events)
+    processes = sum(event["kind"] == "joined" for event in parsed)
+    isolated = sum(bool(event.get("isolated")) for event in parsed) + int(
+        program(run.command[0]) == "python" and isolated_python(run.command)
+    )
+    if isolated:
+        notes.append(f"{isolated} Python process{'es' if isolated > 1 else ''} started with -I, -E or -S wore no disguise")
+    if not processes:
+        notes.append("no Python process of the command wore the disguise")
+    subject = shlex.join(run.command)
+    context = Context(
+        id=f"run:{subject}@{run.machine.id}",
+        subject=subject,
+        action="run",
+        machine=run.machine.id,
+        platform=run.machine.platform,
+        timeout=timeout or 0.0,
+        facts=_facts(parsed),
+        levels=run.levels,
+    )
+    closing = None if timed_out else json.dumps({"ok": True, "result": status})
+    reply = {
+        "events": events, "closing": closing, "damaged": damaged, "full": full, "timed_out": timed_out, "seconds": seconds,
+        "notes": notes,
+    }  # fmt: skip
+    return RunResult(status, judge(context, reply), processes)
+
+
+def _facts(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where torch and the standard library lie, as the processes themselves said when they joined."""
+    for event in events:
+        if event["kind"] == "joined" and isinstance(event.get("facts"), dict):
+            return dict(event["facts"])
+    return {}
