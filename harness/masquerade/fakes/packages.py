@@ -15,17 +15,19 @@ from .world import UNKNOWN, UnknownValueError, World
 #: Answered by modules of their own (pynvml.py, amdsmi.py); only their metadata is looked up here.
 MANAGEMENT = frozenset({"pynvml", "amdsmi"})
 
-#: What a package's own import does on the real machine, by `on_import` of the machine file.
+#: What a package's own import does on the real machine, by `on_import` of the machine's file.
 ON_IMPORT = {
-    "device-init": """\
+    "device-init": "torch.{device}.current_device()",
+    "fork-poison": "torch._C._{device}_getDeviceCount()",
+}
+_WITH_TORCH = """\
 try:
     import torch
 except ModuleNotFoundError:
     pass
 else:
-    torch.{device}.current_device()
+    {action}
 """
-}
 
 
 def install(world: World) -> None:
@@ -50,13 +52,14 @@ def install(world: World) -> None:
 def _maker(world: World, package: str, values: dict[str, Any]) -> hooks.MakeSpec:
     """What gives the specs of one package: itself, and any dotted name below while it is a stand-in."""
     device = "xpu" if world.platform == "xpu" else "cuda"
-    action = ON_IMPORT.get(values.get("on_import") or "", "").format(device=device)
+    action = ON_IMPORT.get(values.get("on_import") or "", "")
+    source = _WITH_TORCH.format(action=action.format(device=device)) if action else ""
 
     def make_spec(name: str) -> ModuleSpec | None:
         if name != package and not is_stand_in(sys.modules.get(package)):
             return None
         title = f'"""A stand-in of {name}, which machine {world.id} has and this environment lacks."""\n'
-        return StandInLoader(name, title + (action if name == package else ""), fill).spec()
+        return StandInLoader(name, title + (source if name == package else ""), fill).spec()
 
     def fill(module: ModuleType) -> None:
         name = module.__name__
