@@ -1,7 +1,7 @@
 """libnvidia-ml as ctypes finds it: real bindings, and code that calls the library itself, run over these functions.
 
-torch, nvidia-ml-py, vLLM's copy of it and others open `libnvidia-ml.so.1` with ctypes.CDLL and pass pointers to fill. The
-class is patched and not the name, which many hold already.
+torch, nvidia-ml-py, vLLM's copy of it and others open `libnvidia-ml.so.1` with ctypes.CDLL and pass pointers to fill.
+The class is patched and not the name, which many hold already.
 """
 
 from __future__ import annotations

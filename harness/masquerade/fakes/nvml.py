@@ -1,7 +1,7 @@
 """What libnvidia-ml answers on a machine: the functions of NVML, by their C names, over Python values.
 
-Source of names, codes and formats: the NVML API Reference and nvidia-ml-py. A management library sees all cards, whatever
-CUDA_VISIBLE_DEVICES says. A function that is not here raises NoAnswerError.
+Source of names, codes and formats: the NVML API Reference and nvidia-ml-py. A management library sees all cards,
+whatever CUDA_VISIBLE_DEVICES says. A function that is not here raises NoAnswerError.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from . import hooks, libraries
 from .nvml import ANSWERS, ERRORS, Nvml, Refused
@@ -83,7 +83,7 @@ class nvmlFriendlyObject:
 class NVMLError(Exception):
     """An NVML return code other than success. Made with a code, it is of the subclass named after that code."""
 
-    _valClassMapping: dict[int, type[NVMLError]] = {}
+    _valClassMapping: ClassVar[dict[int, type[NVMLError]]] = {}
     value: int
 
     def __new__(cls, value: int = 999) -> NVMLError:

@@ -114,7 +114,7 @@ class World:
         return [Device(self, index, values, "other_devices") for index, values in enumerate(found)]
 
     def cards(self, platform: str) -> list[Device]:
-        """All cards of a platform's vendor, also where the machine is another platform's. In the order of the PCI bus."""
+        """All cards of a platform's vendor, in the order of the PCI bus, whatever platform the machine is."""
         cards = self.devices if self.platform == platform else []
         vendor = {"cuda": "0x10de", "rocm": "0x1002", "xpu": "0x8086"}.get(platform)
         cards += [card for card in self.other_devices if str(card.known("pci_vendor_id", "")).lower() == vendor]
