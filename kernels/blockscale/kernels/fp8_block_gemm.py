@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from blockscale.kernels import configs, cpu, dispatch
 from blockscale.kernels.checks import (
     expect,
     expect_contiguous,
@@ -14,9 +15,11 @@ from blockscale.kernels.checks import (
     expect_same_device,
     expect_shape,
 )
+from blockscale.platforms import Arch, current_platform
 
 FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 SCALE_DTYPES = (torch.float32, torch.float8_e8m0fnu)
+_SMALLEST_K_STEP = 32  # of an fp8 matrix instruction
 OUTPUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -33,13 +36,49 @@ def w8a8_triton_block_scaled_mm(
     A: (..., K) fp8, the activations. B: (N, K) fp8 of the same dtype, the weights. block_size: (block_n, block_k).
     As: (..., ceil(K / block_k)), one scale per row and K block. Bs: (ceil(N / block_n), ceil(K / block_k)). Scales are
     fp32 or e8m0. M, N and K need not be multiples of anything. Returns (..., N) in `output_dtype`.
+    On a device the fp8 dtype must be the arch's: e4m3fnuz on gfx942, e4m3fn elsewhere.
     Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit.
     """
     block_n, block_k = _check_arguments(A, B, As, Bs, block_size, output_dtype)
-    return _dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+    if _native_fp8_is_wrong():
+        return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+    if not dispatch.runs_on_triton(A):
+        return _cpu_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+    from blockscale.kernels.triton import fp8_block_gemm as kernel
+
+    if kernel.block_k_step(block_k) < _SMALLEST_K_STEP:
+        return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+    arch = dispatch.arch_of(A)
+    (N, K), rows = B.shape, A.numel() // B.shape[1]
+    out = kernel.fp8_block_gemm(
+        A.view(rows, K),
+        B,
+        As.reshape(rows, As.shape[-1]).contiguous(),
+        Bs.contiguous(),
+        block_n,
+        block_k,
+        output_dtype,
+        configs.choose("fp8_block_gemm", arch, rows, N, K),
+        decode=_has_no_e4m3_type(arch),
+    )
+    return out.view(*A.shape[:-1], N)
 
 
-def _dequantized_mm(
+def _native_fp8_is_wrong() -> bool:
+    """On gfx1250 the native FP8 block GEMM gives NaN. Only a ROCm host imports ROCm's module to ask."""
+    if not current_platform.is_rocm():
+        return False
+    from blockscale.platforms.rocm import on_gfx1250
+
+    return on_gfx1250()
+
+
+def _has_no_e4m3_type(arch: Arch | None) -> bool:
+    """Triton knows fp8e4nv on NVIDIA from sm_89 on; before, the kernel decodes the codes itself."""
+    return arch is not None and arch.vendor == "nvidia" and arch.capability < (8, 9)
+
+
+def dequantized_mm(
     A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_n: int, block_k: int, dtype: torch.dtype
 ) -> torch.Tensor:
     """The same product in fp32 on dequantized operands: the reference, and what gfx1250 runs."""
@@ -47,6 +86,17 @@ def _dequantized_mm(
     a = A.float() * _spread(As.float(), -1, block_k, K)  # (..., K)
     b = B.float() * _spread(_spread(Bs.float(), 0, block_n, N), 1, block_k, K)  # (N, K)
     return (a @ b.T).to(dtype)
+
+
+def _cpu_mm(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_n: int, block_k: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """bf16 matmul on dequantized operands where bf16 is asked for; the reference where more precision is."""
+    if dtype != torch.bfloat16:
+        return dequantized_mm(A, B, As, Bs, block_n, block_k, dtype)
+    K = B.shape[1]
+    a = (A.float() * _spread(As.float(), -1, block_k, K)).bfloat16()
+    return a @ cpu.dequantize_fp8(B, Bs, block_n, block_k).T
 
 
 def _spread(scales: torch.Tensor, dim: int, block: int, size: int) -> torch.Tensor:
@@ -71,6 +121,9 @@ def _check_arguments(
     expect(N > 0 and K > 0, "B", f"shape {tuple(B.shape)}", "at least one row and one column")
     expect(A.shape[-1] == K, "A", f"shape {tuple(A.shape)}", f"a last dimension of {K}, as in B")
     expect_dtype("A", A, FP8_DTYPES)
+    if A.device.type != "cpu" and (arch := dispatch.arch_of(A)) is not None:
+        native = torch.float8_e4m3fnuz if arch.fp8_is_fnuz else torch.float8_e4m3fn
+        expect(A.dtype == native, "A", A.dtype, f"{native}, the fp8 of {arch}")
     expect(B.dtype == A.dtype, "B", B.dtype, f"A's dtype, {A.dtype}")
     k_blocks, n_blocks = -(-K // block_k), -(-N // block_n)
     expect_shape("As", As, (*A.shape[:-1], k_blocks), f"one scale per row and {block_k} of K = {K}")

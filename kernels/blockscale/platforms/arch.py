@@ -64,6 +64,11 @@ class Arch:
         return self.vendor == vendor and self.major == major and self.minor in minors
 
     @property
+    def fp8_is_fnuz(self) -> bool:
+        """Whether the matrix units take e4m3fnuz in place of e4m3fn: gfx942 alone (AMD's CDNA 3 ISA guide)."""
+        return self.name == "gfx942"
+
+    @property
     def warp_size(self) -> int:
         """Lanes of a warp: 64 on AMD's gfx9, else 32. Source: LLVM AMDGPU usage guide, CUDA programming guide."""
         return 64 if self.vendor == "amd" and self.major == 9 else 32

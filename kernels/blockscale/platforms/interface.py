@@ -88,7 +88,7 @@ class Platform:
         """The e4m3 flavour that this platform's matrix units take: fnuz on gfx942, fn everywhere else."""
         import torch
 
-        fnuz = self.arch is not None and self.arch.name == "gfx942"
+        fnuz = self.arch is not None and self.arch.fp8_is_fnuz
         return torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn
 
     def __repr__(self) -> str:

@@ -1,0 +1,34 @@
+"""The ways a kernel can run without a device: `torch` is the CPU path, `interpreter` is Triton's (logic only)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+# Triton decides when a kernel's module is imported whether it will be interpreted, the launchers at each call: with the
+# switch on at import, one process can test both ways.
+os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def _plain_torch(monkeypatch):
+    """Unless a test asks for the interpreter, it tests the CPU path."""
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+
+
+@pytest.fixture
+def interpreter(_plain_torch, monkeypatch):
+    """Triton's interpreter, or a skip where Triton is not installed."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is not installed, and its interpreter is asked for")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(params=["torch", "interpreter"])
+def path(request):
+    """Run the test once by each path."""
+    if request.param == "interpreter":
+        request.getfixturevalue("interpreter")
+    return request.param
