@@ -83,6 +83,7 @@ def _show_one(machine: Machine) -> None:
     console.print(Text(machine.id, style="bold").append(f"  {machine.platform} {machine.arch}", style="not bold"))
     if machine.summary:
         console.print(Text(clean(machine.summary)))
+    sources: dict[str, int] = {}
     section = ""
     for row in describe(machine):
         if row.section != section:
@@ -91,5 +92,9 @@ def _show_one(machine: Machine) -> None:
         line = Text(f"{row.key} = ")
         line.append(clean(row.text), style="yellow" if row.value == "unknown" else "bold")
         if row.source:
-            line.append(f"  # {clean(row.source)}", style="dim")
+            line.append(f"  [{sources.setdefault(row.source, len(sources) + 1)}]", style="dim")
         console.print(line, soft_wrap=True)
+    if sources:
+        console.print(Text("\nSources", style="bold"))
+    for source, number in sources.items():
+        console.print(Text(f"[{number}] {clean(source)}"), soft_wrap=True)

@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,23 +27,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a subject finds beside the machine. Paths are absolute; None in `env` takes a variable away."""
+    """What a subject finds beside the machine. Paths are absolute; None in `env` takes a variable away.
+
+    `variant` is what --present and --absent make of each machine: `+aiter-flashinfer`.
+    """
 
     path: tuple[str, ...]
     env: dict[str, str | None]
     owners: dict[str, tuple[str, ...]]
-    present: tuple[str, ...]
-    absent: tuple[str, ...]
     timeout: float | None
-
-    @property
-    def variant(self) -> str:
-        """The packages as a machine's name takes them: `+aiter-amdsmi`."""
-        return "".join(f"+{name}" for name in self.present) + "".join(f"-{name}" for name in self.absent)
+    variant: str
 
     def as_arguments(self) -> dict[str, Any]:
         """For `Check` and `run_as`, which name them alike."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"path": self.path, "env": self.env, "owners": self.owners, "timeout": self.timeout}
 
 
 @dataclass(frozen=True)
@@ -104,17 +101,15 @@ def staging(command: Command) -> Command:
 
 
 def resolved(listed: str, option: str, conditions: Conditions) -> list[Machine]:
-    """The machines of a comma-separated list, each once.
+    """The machines of a comma-separated list under these conditions, each once.
 
     Raises: click.UsageError if the list is empty; UnknownMachineError, MachineError.
     """
     from masquerade.machines import resolve
 
-    machines = [resolve(name) for name in kinds.words(listed)]
+    machines = [resolve(name + conditions.variant) for name in kinds.words(listed)]
     if not machines:
         raise click.UsageError(f"{option} names no machine; `masquerade machines` lists them")
-    for machine in machines:
-        resolve(machine.id + conditions.variant)  # refused now, and not in the middle of a run
     return list({machine.id: machine for machine in machines}.values())
 
 
@@ -139,9 +134,8 @@ def _conditions(
         path=tuple(dict.fromkeys(path)),
         env=variables,
         owners=owned(owners),
-        present=tuple(sorted(here)),
-        absent=tuple(sorted(away)),
         timeout=timeout,
+        variant="".join(f"+{name}" for name in sorted(here)) + "".join(f"-{name}" for name in sorted(away)),
     )
 
 

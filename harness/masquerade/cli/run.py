@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +43,7 @@ def run(
     if len(chosen) > 1:
         raise click.UsageError(f"--as takes one machine, not {len(chosen)}")
     started = time.monotonic()
-    outcome = ports.run_as(machine=chosen[0], command=command, **conditions.as_arguments())
+    outcome = ports.run_as(machine=chosen[0], command=command, levels=reporting.levels, **conditions.as_arguments())
     results = _results(chosen[0], outcome.record, reporting, time.monotonic() - started)
     _tell(results)
     write_all(reporting.targets, results)
@@ -56,7 +55,7 @@ def _results(machine: Machine, record: Record, reporting: Reporting, seconds: fl
 
     return Results(
         machines=(MachineColumn(machine.id, machine.platform, machine.arch or "unknown"),),
-        records=(replace(record, levels=reporting.levels),),
+        records=(record,),
         planned=1,
         levels=reporting.levels,
         seconds=seconds,

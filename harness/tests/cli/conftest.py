@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from masquerade.cli import main
 from masquerade.stage import Check, Discovery, StageError, SubjectError
 from masquerade.stage.record import Finding, Line, Record
+from masquerade.stage.run_as import RunResult
 
 PROBE = Finding(
     "device-init",
@@ -74,17 +75,14 @@ class FakeStage:
                 levels=dict(check.levels),
             )
 
-    def run_as(self, **request: Any) -> Any:
+    def run_as(self, **request: Any) -> RunResult:
         self.asked |= request
         machine = request["machine"]
         command = " ".join(request["command"])
         found = self.findings.get((command, machine.id), ())
 
-        class Outcome:
-            exit_status = self.exit_status
-            record = Record(f"run:{command}@{machine.id}", command, "run", machine.id, machine.platform, found)
-
-        return Outcome()
+        record = Record(f"run:{command}@{machine.id}", command, "run", machine.id, machine.platform, found)
+        return RunResult(self.exit_status, record, processes=1)
 
 
 @pytest.fixture

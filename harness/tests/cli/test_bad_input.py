@@ -41,7 +41,7 @@ import pytest
         (("pkg", "--python", "/no/such/python"), "is not there"),
         (("pkg", "--path", "/no/such/dir"), "does not exist"),
         (("pkg", "--path", __file__), "is a file, not a directory"),
-        (("pkg", "--report", "jsn:x"), "did you mean json?"),
+        (("pkg", "--report", "jsn:x"), "did you mean json"),
         (("pkg", "--report", "json"), "names no file"),
         (("pkg", "--report", "json:"), "names no file"),
         (("pkg", "--report", "json:/no/such/dir/x"), "there is no directory '/no/such/dir'"),

@@ -24,9 +24,13 @@ def test_the_list_as_json(masquerade) -> None:
 def test_one_machine_shows_the_source_of_each_value(masquerade) -> None:
     done = masquerade("machines", "h100")
     assert done.exit_code == 0
-    assert re.search(r"^devices\.0\.name = NVIDIA H100.*  # \S", done.stdout, re.M)
+    values, _, listed = done.stdout.partition("\nSources\n")
+    numbered = dict(re.findall(r"^\[(\d+)\] (.+)$", listed, re.M))
     sources = resolve("h100").sources()
-    assert sources["devices.0.name"] in done.stdout
+    for key in ("devices.0.name", "devices.0.total_memory", "driver.version"):
+        shown = re.search(rf"^{re.escape(key)} = \S.*  \[(\d+)\]$", values, re.M)
+        assert shown is not None, key
+        assert numbered[shown[1]] == sources[key]
 
 
 def test_one_machine_as_json_holds_what_the_fakes_are_given(masquerade) -> None:
@@ -37,6 +41,6 @@ def test_one_machine_as_json_holds_what_the_fakes_are_given(masquerade) -> None:
 
 
 def test_an_unknown_machine_gets_the_nearest_names(masquerade) -> None:
-    done = masquerade("machines", "mi355")
+    done = masquerade("machines", "mi356x")
     assert done.exit_code == 2
     assert "mi355x" in done.stderr

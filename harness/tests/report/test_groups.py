@@ -11,9 +11,9 @@ from masquerade.stage.record import Finding, Line
 def test_same_kind_thing_and_line_are_one_group_however_many_they_hit(check, results, device_init) -> None:
     longer = replace(device_init, chain=(Line("app.py", 1), *device_init.chain))
     run = results([
-        check("badpkg.cli", "h100", longer),
+        check("badpkg", "h100", longer),
         check("badpkg.cli", "mi300x", device_init),
-        check("badpkg", "h100", device_init),
+        check("badpkg.cli", "h100", device_init),
     ])  # fmt: skip
     [group] = distinct(run)
     assert group.subjects == ("badpkg", "badpkg.cli")
@@ -69,6 +69,14 @@ def test_an_import_error_that_a_probe_caused_hangs_under_the_probe(check, result
     run = results([check("badpkg", "h100", device_init), check("badpkg", "b580", device_init, raised)])
     [group] = distinct(run)
     assert [follows.machines for follows in group.consequences] == [("b580",)]
+
+
+def test_an_error_never_hangs_under_a_warning(check, results, device_init) -> None:
+    raised = Finding("import-error", "AssertionError", "import", device_init.blame)
+    run = results(
+        [check("badpkg", "b580", device_init, raised)], levels={"device-init": "warn", "import-error": "error"}
+    )
+    assert sorted(group.level for group in distinct(run)) == ["error", "warn"]
 
 
 def test_an_import_error_on_a_machine_without_the_probe_stands_by_itself(check, results, device_init) -> None:

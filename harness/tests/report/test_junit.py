@@ -11,8 +11,10 @@ from masquerade.stage.record import Finding, Line
 
 def test_a_suite_a_machine_and_a_case_a_check(check, results, device_init, machines) -> None:
     crash = Finding("crash", "SIGSEGV", "import", None)
+    warning = Finding("thread", "Thread-1", "import", Line("a.py", 3))
     run = results([
-        check("badpkg", "h100", device_init), check("badpkg.a", "h100"), check("badpkg", "mi300x", crash, output="oh"),
+        check("badpkg", "h100", device_init, warning), check("badpkg.a", "h100"),
+        check("badpkg", "mi300x", crash, output="oh"),
     ])  # fmt: skip
     root = ET.fromstring(render(run))
     assert root.attrib == {"name": "masquerade", "tests": "3", "failures": "1", "errors": "1", "time": "1.250"}
@@ -24,6 +26,7 @@ def test_a_suite_a_machine_and_a_case_a_check(check, results, device_init, machi
     failure = bad.find("failure")
     assert failure is not None and failure.get("type") == "device-init"
     assert "by way of badpkg/registry.py:2" in (failure.text or "")
+    assert "Thread-1" not in (failure.text or "")
     assert len(fine) == 0
     assert root[1].find("testcase/error") is not None
     assert root[1].findtext("testcase/system-out") == "oh"
