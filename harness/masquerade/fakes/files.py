@@ -265,7 +265,7 @@ class _Function:
         return self._own(*args, **kwargs)
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return str(self.__qualname__)
 
     def __repr__(self) -> str:
         return repr(self._real)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from typing import Any
 
 from . import cpuinfo, files, hooks
@@ -67,25 +68,40 @@ def _paths(world: World) -> Paths:
     elif not _leaves_cpu_open(world):
         count = os.cpu_count() or 1
         paths.add("/proc/cpuinfo", stat.S_IFREG | 0o444, lambda: cpuinfo.render(world, count))
-    for path, content in _CONTENTS.items():
-        if path in paths.entries:
-            paths.add(path, stat.S_IFREG | 0o444, lambda content=content: content(world))  # type: ignore[misc]
+    for path in list(paths.entries):
+        content = _nvidia_card if path.startswith("/proc/driver/nvidia/gpus/") else _CONTENTS.get(path)
+        if content and not paths.entries[path].is_folder:
+            paths.add(path, stat.S_IFREG | 0o444, partial(content, world, path))
     return paths
 
 
 def _leaves_cpu_open(world: World) -> bool:
-    """Whether the real /proc/cpuinfo will do: the machine's file says no more of its CPU than an architecture that fits."""
+    """Whether the real /proc/cpuinfo will do: the machine's file says nothing of its CPU, and the architecture fits."""
     return cpuinfo.says_nothing(world) and world.known("host.machine") in (None, os.uname().machine)
 
 
-def _nvidia_version(world: World) -> str:
+def _nvidia_version(world: World, path: str) -> str:
     """The first line of the driver's version file, without date and compiler, which no machine's file holds."""
-    machine = world.get("host.machine", "/proc/driver/nvidia/version")
-    version = world.get("driver.version", "/proc/driver/nvidia/version")
+    machine = world.get("host.machine", path)
+    version = world.get("driver.version", path)
     return f"NVRM version: NVIDIA UNIX {machine} Kernel Module  {version}\n"
+
+
+def _nvidia_card(world: World, path: str) -> str:
+    """What the driver says of the card whose PCI bus id is in the path; lines of unknown values are left out."""
+    for place, card in enumerate(world.cards("cuda")):
+        if f"/{card.known('pci_bus_id')}/" in path:
+            rows = {
+                "Model": card.known("name"),
+                "GPU UUID": card.known("uuid"),
+                "Bus Location": card.known("pci_bus_id"),
+                "Device Minor": place,
+            }
+            return "".join(f"{key + ':':<15} {value}\n" for key, value in rows.items() if value is not None)
+    return str(world.get("devices.pci_bus_id", path))
 
 
 _CONTENTS = {
     "/proc/driver/nvidia/version": _nvidia_version,
-    "/opt/rocm/.info/version": lambda world: f"{world.get('driver.runtime', '/opt/rocm/.info/version')}\n",
+    "/opt/rocm/.info/version": lambda world, path: f"{world.get('driver.runtime', path)}\n",
 }

@@ -23,7 +23,7 @@ VENDOR_PATHS = {
 ROOTS = ("/dev", "/proc", "/sys", "/opt", "/usr/local")
 
 #: Names without a suffix that are files all the same.
-_FILE_NAMES = frozenset({"version", "version-dev", "cpuinfo", "meminfo"})
+_FILE_NAMES = frozenset({"version", "version-dev", "information"})
 
 
 @dataclass(frozen=True)
