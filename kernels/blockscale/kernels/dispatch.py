@@ -40,6 +40,11 @@ def _arch_of_device(device: torch.device) -> Arch:
     return arch
 
 
+def has_fp8_type(arch: Arch | None) -> bool:
+    """Whether Triton has e4m3 there: on NVIDIA from sm_89 on (before, a kernel must decode codes), elsewhere always."""
+    return arch is None or arch.vendor != "nvidia" or arch.capability >= (8, 9)
+
+
 def triton_version() -> tuple[int, ...] | None:
     """The installed Triton's version, None if there is none. Nothing is imported."""
     for distribution in ("triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton-xpu"):

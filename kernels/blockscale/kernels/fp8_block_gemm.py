@@ -15,7 +15,7 @@ from blockscale.kernels.checks import (
     expect_same_device,
     expect_shape,
 )
-from blockscale.platforms import Arch, current_platform
+from blockscale.platforms import current_platform
 
 FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 SCALE_DTYPES = (torch.float32, torch.float8_e8m0fnu)
@@ -59,7 +59,7 @@ def w8a8_triton_block_scaled_mm(
         block_k,
         output_dtype,
         configs.choose("fp8_block_gemm", arch, rows, N, K),
-        decode=_has_no_e4m3_type(arch),
+        decode=not dispatch.has_fp8_type(arch),
     )
     return out.view(*A.shape[:-1], N)
 
@@ -71,11 +71,6 @@ def _native_fp8_is_wrong() -> bool:
     from blockscale.platforms.rocm import on_gfx1250
 
     return on_gfx1250()
-
-
-def _has_no_e4m3_type(arch: Arch | None) -> bool:
-    """Triton knows fp8e4nv on NVIDIA from sm_89 on; before, the kernel decodes the codes itself."""
-    return arch is not None and arch.vendor == "nvidia" and arch.capability < (8, 9)
 
 
 def dequantized_mm(
