@@ -17,15 +17,19 @@ def progress(total: int) -> Iterator[Callable[[Record], None]]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.text import Text
 
     from masquerade.report.text import clean, clip
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, last="")
 
         def advance(record: Record) -> None:
-            bar.update(task, advance=1, last=Text(clip(clean(record.subject), 40)))
+            bar.update(task, advance=1, last=clip(clean(record.subject), 40))
 
         yield advance

@@ -74,6 +74,12 @@ def test_a_stage_that_does_not_start_ends_with_3_and_one_line(masquerade, stage)
     assert done.stderr == "Error: the server did not start: torch is broken\n"
 
 
+def test_a_stage_that_fails_before_the_first_record_shows_no_report(masquerade, stage) -> None:
+    stage.stop_after, stage.stop_with = 0, StageError("the disguise itself failed")
+    done = masquerade("scan", "pkg")
+    assert (done.exit_code, done.stdout) == (3, "")
+
+
 @pytest.mark.parametrize(
     ("stop", "status", "says"),
     [(KeyboardInterrupt(), 130, ""), (StageError("the server is gone"), 3, "Error: the server is gone\n")],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 from pathlib import Path
-
-import pytest
 
 
 def test_a_directory_is_refused_before_any_check(masquerade, stage, tmp_path) -> None:
@@ -62,7 +62,14 @@ def test_a_target_that_is_gone_at_the_end_loses_nothing(masquerade, stage, tmp_p
     assert "3 modules in all" in done.stdout, "and so is the terminal's"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs /dev/stdout")
-def test_a_device_is_written_as_it_is(masquerade) -> None:
-    assert masquerade("scan", "pkg", "--report", "json:/dev/null").exit_code == 0
-    assert Path("/dev/null").is_char_device()
+def test_a_pipe_is_written_and_stays_a_pipe(masquerade, tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    try:
+        assert masquerade("scan", "pkg", "--report", f"json:{pipe}").exit_code == 0
+        said, _ = reader.communicate(timeout=30)
+    finally:
+        reader.kill()
+    assert len(json.loads(said)["checks"]) == 12
+    assert pipe.is_fifo()
