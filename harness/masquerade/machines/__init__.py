@@ -1,7 +1,7 @@
 """Machines as data: what a host with certain devices would answer, with the source of each value.
 
-    resolve("mi355x+aiter").to_json()     # what the fakes are given
-    resolve("h200x8").sources()           # where each value was read
+resolve("mi355x+aiter").to_json()     # what the fakes are given
+resolve("h200x8").sources()           # where each value was read
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterable
 from functools import lru_cache
 
+from .catalogue import ENTRY_POINTS, VARIABLE, Zoo
 from .describe import Row, describe, unknown
 from .errors import MachineError, Problem, UnknownMachineError
 from .machine import HERE, Machine
 from .packages import Package, default_owners, known_packages
 from .variants import install
-from .catalogue import ENTRY_POINTS, VARIABLE, Zoo
 
 __all__ = [
     "ENTRY_POINTS",

@@ -94,6 +94,8 @@ class _Builder:
 
     def device(self, index: int) -> dict[str, Any]:
         device = {name: self.take(f"device.{name}", f"devices.{index}.{name}") for name in device_fields(self.platform)}
+        if isinstance(device["market_name"], str):
+            device["market_name"] = device["market_name"].replace("{name}", device["name"])
         made = placeholders.identity(self.platform, self.sheet.id, index, device.get("device_id"))
         for name, value in made.items():
             if f"device.{name}" not in self.facts:
@@ -122,7 +124,7 @@ class _Builder:
         prefix = "host.env."
         host["env"] = {key[len(prefix) :]: self.take(key) for key in self.facts if key.startswith(prefix)}
         host["torch_cpu"] = self.torch_cpu(host)
-        return host
+        return {name: host[name] for name in _HOST}
 
     def torch_cpu(self, host: dict[str, Any]) -> dict[str, Any]:
         flags = None if host["cpu"]["flags"] == UNKNOWN else host["cpu"]["flags"]
@@ -156,4 +158,5 @@ class _Builder:
         return fault
 
 
+_HOST = ("machine", "system", "cpu", "torch_cpu", "dev", "paths", "env", "tools")
 _VENDORS = {"cuda": "nvidia", "rocm": "amd", "xpu": "intel"}

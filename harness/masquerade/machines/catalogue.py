@@ -123,7 +123,7 @@ class Zoo:
         """The facts of a sheet over those of what it extends; of two that it extends the later wins."""
         facts: dict[str, Fact] = {}
         for name in sheet.extends:
-            if name in below or name == sheet.id and name not in self._bases:
+            if name in below or (name == sheet.id and name not in self._bases):
                 chain = " -> ".join((*below, sheet.id, name))
                 raise MachineError([sheet.problem(f"extends: {chain} goes round in a circle", "extends")])
             facts |= self._facts(self._extended(sheet, name), (*below, sheet.id))
@@ -152,7 +152,8 @@ def _claim_names(sheets: Iterable[Sheet]) -> dict[str, str]:
         for name in (sheet.id, *sheet.aliases):
             where = "id" if name == sheet.id else "aliases"
             if not _ID.fullmatch(name):
-                problems.append(sheet.problem(f"{where}: expected small letters, digits, '.', '_', '-', not {name!r}", where))
+                message = f"{where}: expected small letters, digits, '.', '_' and '-', not {name!r}"
+                problems.append(sheet.problem(message, where))
             elif name in owners or name == HERE.id:
                 taken = owners[name].origin if name in owners else "the machine that one has"
                 problems.append(sheet.problem(f"{where}: {name!r} is taken by {taken}; choose another name", where))

@@ -7,7 +7,7 @@ the names below hw.optional.arm in sysctl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from .schema import UNKNOWN
@@ -70,43 +70,30 @@ def capabilities(machine: str, flags: Iterable[str] | None) -> dict[str, Any]:
 def torch_answers(machine: str, flags: Iterable[str] | None, stated: dict[str, Any]) -> dict[str, Any]:
     """The answers to all CPU probes of torch: PROBES, and two of almost one name.
 
-    `_get_cpu_capability` is what torch._C._cpu has and torch.cpu.get_capabilities() gives, a table; `get_cpu_capability`
-    is the level of torch.backends.cpu. `stated` holds capabilities that flags do not show, such as sve_max_length in
-    bits. Where the flags of a processor are unknown, all of its answers are.
+    `_get_cpu_capability` is the table of torch._C._cpu that torch.cpu.get_capabilities() gives, `get_cpu_capability` is
+    the level of torch.backends.cpu. `stated` holds capabilities that flags do not show, such as sve_max_length in bits.
+    Where the flags of a processor are unknown, all of its answers are.
     """
     if flags is None and machine in ("x86_64", "aarch64", "arm64"):
         return dict.fromkeys((*PROBES, "get_cpu_capability", "_get_cpu_capability"), UNKNOWN)
     able = capabilities(machine, flags) | stated
     answers: dict[str, Any] = {probe: able.get(name, False) for probe, name in PROBES.items()}
-    level = _z_level(set(flags or ())) if machine == "s390x" else _level(machine, able)
-    return answers | {"get_cpu_capability": level, "_get_cpu_capability": able}
+    return answers | {"get_cpu_capability": _level(machine, set(flags or ()), able), "_get_cpu_capability": able}
 
 
-def _level(machine: str, able: dict[str, Any]) -> str:
+def _level(machine: str, flags: set[str], able: dict[str, Any]) -> str:
     """torch.backends.cpu.get_cpu_capability(): the level that kernels are chosen by."""
-    return _LEVELS.get(machine, lambda able: UNKNOWN)(able)
-
-
-def _x86_level(able: dict[str, Any]) -> str:
-    if able["fma3"] and able["avx512_vl"] and able["avx512_bw"] and able["avx512_dq"]:
-        return "AVX512"
-    return "AVX2" if able["fma3"] and able["avx2"] else "DEFAULT"  # "NO AVX" before torch 2.12
-
-
-def _z_level(flags: set[str]) -> str:
-    return "Z VECTOR" if "vxe" in flags else "DEFAULT"
-
-
-def _arm_level(able: dict[str, Any]) -> str:
-    if not able["sve"]:
-        return "DEFAULT"
-    # What 128-bit SVE gives changed between releases, and nobody has read it off such a machine yet.
-    return "SVE256" if able.get("sve_max_length") == 256 and able["bf16"] else UNKNOWN
-
-
-_LEVELS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "x86_64": _x86_level,
-    "aarch64": _arm_level,
-    "arm64": lambda able: "DEFAULT",  # SVE kernels are built on Linux alone
-    "ppc64le": lambda able: "VSX",
-}
+    if machine == "x86_64":
+        if able["fma3"] and able["avx512_vl"] and able["avx512_bw"] and able["avx512_dq"]:
+            return "AVX512"
+        return "AVX2" if able["fma3"] and able["avx2"] else "DEFAULT"  # "NO AVX" before torch 2.12
+    if machine == "aarch64" and able["sve"]:
+        # What 128-bit SVE gives changed between releases, and nobody has read it off such a machine yet.
+        return "SVE256" if able.get("sve_max_length") == 256 and able["bf16"] else UNKNOWN
+    if machine in ("aarch64", "arm64"):
+        return "DEFAULT"  # SVE kernels are built on Linux alone
+    if machine == "ppc64le":
+        return "VSX"
+    if machine == "s390x":
+        return "Z VECTOR" if "vxe" in flags else "DEFAULT"
+    return UNKNOWN

@@ -13,7 +13,7 @@ from .units import show_bytes, show_khz
 
 @dataclass(frozen=True)
 class Row:
-    """One leaf of a machine. `section` is the first part of its key, `value` as in the JSON, `text` as people say it."""
+    """One leaf: `section` is the first part of its key, `value` is as in the JSON, `text` as people say it."""
 
     section: str
     key: str
@@ -56,7 +56,9 @@ def _say(key: str, value: Any) -> str:
             return show_bytes(value)
         if kind is CLOCK:
             return show_khz(value)
-    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
 
 
 def _kind(key: str) -> Kind | None:

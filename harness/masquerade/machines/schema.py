@@ -16,7 +16,7 @@ GPU_PLATFORMS = PLATFORMS[:3]
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to write a value. `parse` gives the JSON value, or None where it is not one; `expected` says what would be."""
+    """A way to write a value: `parse` gives the JSON value, or None for what is not `expected`."""
 
     expected: str
     parse: Callable[[object], object | None]
@@ -31,7 +31,7 @@ def _list_of(kind: type, value: object) -> object | None:
     return value if good else None
 
 
-TEXT = Kind('a text in quotes', lambda v: v if isinstance(v, str) and v else None)
+TEXT = Kind("a text in quotes", lambda v: v if isinstance(v, str) and v else None)
 EMPTY_TEXT = Kind('a text in quotes, "" where there is none', lambda v: v if isinstance(v, str) else None)
 COUNT = Kind("a whole number", lambda v: v if type(v) is int and v >= 0 else None)
 FLAG = Kind("true or false", lambda v: v if type(v) is bool else None)
@@ -40,14 +40,16 @@ TEXTS = Kind("a list of texts", lambda v: _list_of(str, v))
 COUNTS = Kind("a list of whole numbers", lambda v: _list_of(int, v))
 SIZE = Kind('a size such as "143156MB" or "64KiB", or a number of bytes', parse_bytes)
 CLOCK = Kind('a clock rate such as "1980MHz", or a number of kHz', parse_khz)
-CAPABILITY = Kind(
-    "two whole numbers [major, minor]", lambda v: v if _list_of(int, v) is not None and len(v) == 2 else None  # type: ignore[arg-type]
-)
+CAPABILITY = Kind("two whole numbers [major, minor]", lambda v: _list_of(int, v) if _length(v) == 2 else None)
 PCI_ID = Kind(
     'four hexadecimal digits such as "0x2335"',
     lambda v: v if isinstance(v, str) and len(v) == 6 and v.startswith("0x") and _is_hex(v[2:]) else None,
 )
 PROBE = Kind("true, false, a whole number or a text", lambda v: v if isinstance(v, (bool, int, str)) else None)
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, list) else -1
 
 
 def _is_hex(text: str) -> bool:
