@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -15,6 +15,8 @@ _MOST_LINKS = 8  # of a chain: its first and last ones
 _LAST_WORDS = 4
 #: Kinds after which the subject cannot say more than what it had printed.
 _CUT_SHORT = frozenset({"crash", "timeout", "exit"})
+#: Where faulthandler begins to speak at a time limit: the blamed line says it better.
+_STACK = "Stack (most recent call first):"
 
 # What a subject wrote never begins a line of ours: CI logs obey lines that begin with "::" or "---".
 _QUOTE = "    | "
@@ -34,7 +36,7 @@ def detailed(group: Group) -> Text:
     for message in _messages(group):
         _append(text, f"    says: {message}")
     if finding.kind in _CUT_SHORT:
-        for line in last_lines(group.last_words, _LAST_WORDS):
+        for line in last_lines(group.last_words.partition(_STACK)[0], _LAST_WORDS):
             _append(text, f"{_QUOTE}{line}", "dim")
     for follows in group.consequences:
         says = next(iter(_messages(follows)), "")
@@ -78,16 +80,20 @@ def _modules(subjects: Sequence[str]) -> str:
     return f"{plural(len(subjects), 'module')}: {named} and {len(subjects) - _NAMED_MODULES} more"
 
 
-def _chain(chain: Sequence[Line], blame: Line | None) -> Iterable[str]:
-    """The way to the blamed line, outermost first; the blamed line itself was shown already."""
-    links = [link for link in chain if blame is None or str(link) != str(blame)]
-    if not links:
-        return
-    yield "    by way of"
+def _chain(chain: Sequence[Line], blame: Line | None) -> Iterator[str]:
+    """The way to the blamed line and on from it, outermost first; the line itself was shown already."""
+    at = next((index for index, link in enumerate(chain) if blame and str(link) == str(blame)), len(chain))
+    for title, links in (("by way of", chain[:at]), ("and on to", chain[at + 1 :])):
+        if links:
+            yield f"    {title}"
+            yield from _links(links)
+
+
+def _links(links: Sequence[Line]) -> Iterator[str]:
     places = [clean(str(link)) for link in links]
     width = min(48, max(map(len, places)))
+    skipped = len(links) - _MOST_LINKS
     for index, (link, place) in enumerate(zip(links, places, strict=True)):
-        skipped = len(links) - _MOST_LINKS
         if skipped > 0 and _MOST_LINKS // 2 <= index < len(links) - _MOST_LINKS // 2:
             if index == _MOST_LINKS // 2:
                 yield f"      ... {plural(skipped, 'link')} more ..."

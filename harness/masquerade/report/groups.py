@@ -78,12 +78,23 @@ def _alike(group: Group, results: Results) -> bool:
 
 def _without_consequences(groups: list[Group]) -> list[Group]:
     """Hang each import error under the worse finding that it follows from; the others stay."""
-    causes = {str(g.finding.blame): g for g in reversed(groups) if g.finding.kind in _CAUSES and g.finding.blame}
     kept = []
     for group in groups:
-        cause = causes.get(str(group.finding.blame)) if group.finding.kind == "import-error" else None
-        if cause is not None and cause.level == group.level and group.places.keys() <= cause.places.keys():
-            cause.consequences.append(group)
-        else:
+        cause = next((cause for cause in groups if _follows(group, cause)), None)
+        if cause is None:
             kept.append(group)
+        else:
+            cause.consequences.append(group)
     return kept
+
+
+def _follows(group: Group, cause: Group) -> bool:
+    """Whether `group` is an error that the line of `cause` raises wherever it does what it may not."""
+    return (
+        group.finding.kind == "import-error"
+        and cause.finding.kind in _CAUSES
+        and cause.level == group.level
+        and group.finding.blame is not None
+        and str(cause.finding.blame) == str(group.finding.blame)
+        and group.places.keys() <= cause.places.keys()
+    )

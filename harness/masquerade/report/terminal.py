@@ -59,7 +59,9 @@ def _rest(results: Results, listed: set[str], rest: int) -> Row:
         records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
         ok = sum(not record.failed for record in records)
         counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
-    return Row(f"{plural(rest, results.noun)} {'more' if listed else 'in all'}", tuple(counts))
+    return Row(
+        plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all", tuple(counts)
+    )
 
 
 def _section(console: Console, title: str, groups: list[Group]) -> None:
@@ -88,7 +90,7 @@ def closing_line(results: Results, groups: list[Group]) -> Text:
     made = plural(len(results.records), "check")
     if len(results.records) < results.planned:
         made = f"{len(results.records)} of {plural(results.planned, 'check')}"
-    line = Text()
+    line = Text("masquerade: " if results.is_command else "")
     if results.interrupted:
         line.append("Interrupted: ", style="bold yellow")
     line.append(

@@ -28,7 +28,7 @@ def test_the_summary_is_on_standard_error(masquerade, stage, probe) -> None:
     assert done.exit_code == 0, "findings do not change the command's status"
     assert done.stdout == ""
     assert "device-init  torch.cuda.get_device_capability" in done.stderr
-    assert "1 finding, 0 warnings as h100" in done.stderr
+    assert "masquerade: 1 finding, 0 warnings as h100" in done.stderr
 
 
 def test_the_report_is_written_and_never_mixed_with_the_commands_output(masquerade, tmp_path) -> None:

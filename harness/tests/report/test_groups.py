@@ -71,6 +71,16 @@ def test_an_import_error_that_a_probe_caused_hangs_under_the_probe(check, result
     assert [follows.machines for follows in group.consequences] == [("b580",)]
 
 
+def test_an_error_finds_its_cause_among_several_at_one_line(check, results, device_init) -> None:
+    foreign = replace(device_init, kind="forbidden-import", what="vendor")
+    raised = Finding("import-error", "AssertionError", "import", device_init.blame)
+    run = results([check("badpkg", "mi300x", device_init), check("badpkg", "b580", foreign, raised)])
+    assert [(g.finding.kind, len(g.consequences)) for g in distinct(run)] == [
+        ("device-init", 0),
+        ("forbidden-import", 1),
+    ]
+
+
 def test_an_error_never_hangs_under_a_warning(check, results, device_init) -> None:
     raised = Finding("import-error", "AssertionError", "import", device_init.blame)
     run = results(

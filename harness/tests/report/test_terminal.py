@@ -34,7 +34,7 @@ def test_a_finding_is_told_once_with_its_line_and_the_way_there(check, results, 
                        h100         mi300x       b580         epyc-9655
         ───
         badpkg.cli     device-init  device-init  device-init  device-init
-        1 module more  ok           ok           ok           ok
+        1 more module  ok           ok           ok           ok
 
         device-init  torch.cuda.get_device_capability
           badpkg/_arch.py:5
@@ -82,6 +82,13 @@ def test_last_words_are_shown_of_what_was_cut_short(check, results) -> None:
     assert text.count("noise") == 2
 
 
+def test_the_interpreters_own_stack_is_no_last_word(check, results) -> None:
+    late = Finding("timeout", "3 s", "import", None)
+    dump = 'waiting\nStack (most recent call first):\n  File "server.py", line 97 in forked\n'
+    text = printed(results([check("badpkg", "h100", late, output=dump)]))
+    assert "    | waiting\n" in text and "server.py" not in text
+
+
 def test_a_fault_in_a_call_says_so(check, results, device_init) -> None:
     called = replace(device_init, kind="forbidden-import", what="aiter", phase="call")
     assert "forbidden-import  aiter  (in the call)\n" in printed(results([check("badpkg.moe:run", "h100", called)]))
@@ -96,6 +103,12 @@ def test_a_long_chain_keeps_its_ends(check, results, device_init) -> None:
     chain = tuple(Line(f"pkg/m{index:02}.py", 1) for index in range(20))
     text = printed(results([check("pkg", "h100", replace(device_init, chain=chain))]))
     assert "pkg/m03.py:1\n      ... 12 links more ...\n      pkg/m16.py:1\n" in text
+
+
+def test_the_way_on_from_the_blamed_line_is_told_apart_from_the_way_to_it(check, results, device_init) -> None:
+    chain = (Line("pkg/a.py", 1), device_init.blame, Line("vendor.py", 4, "init()"))
+    text = printed(results([check("pkg", "h100", replace(device_init, chain=chain))]))
+    assert "    by way of\n      pkg/a.py:1\n    and on to\n      vendor.py:4  | init()\n" in text
 
 
 def test_narrow_cells_use_short_names_and_explain_them(check, results, device_init, machines) -> None:
