@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ability:
-    """One thing that this host can do, or why it cannot."""
+    """A stage or a suite that can run on this host, or why it cannot."""
 
+    kind: str
     name: str
     able: bool
     why: str
@@ -60,9 +61,8 @@ def _stages(ports: Ports, python: str | None, environment: Environment) -> list[
 
     out = []
     for isolation in ("fork", "fresh"):
-        name = f"stage: {isolation}"
         if isolation == "fork" and not environment.fork:
-            out.append(Ability(name, False, "this system has no fork"))
+            out.append(Ability("stage", isolation, False, "this system has no fork"))
             continue
         try:
             with ports.stage(python=python, isolation=isolation, jobs=1) as stage:
@@ -70,11 +70,11 @@ def _stages(ports: Ports, python: str | None, environment: Environment) -> list[
                 control = stage.control()
                 took = time.monotonic() - started
         except StageError as error:
-            out.append(Ability(name, False, str(error)))
+            out.append(Ability("stage", isolation, False, str(error)))
         else:
             seen = not blind(control)
             said = f"was seen, in {took:.2f} s" if seen else f"gave {control.verdict}: blind"
-            out.append(Ability(name, seen, f"the positive control {said}"))
+            out.append(Ability("stage", isolation, seen, f"the positive control {said}"))
     return out
 
 
@@ -85,12 +85,12 @@ def _suites(environment: Environment, accelerators: tuple[Accelerators, ...], st
     triton = "" if environment.triton else "triton is not installed"
     built = environment.torch.platforms if environment.torch else ()
     out = [
-        _suite("imports, calls, routing as cuda, rocm, xpu, cpu", stage),
-        _suite("codegen for cuda, rocm", stage, torch, triton),
+        _suite("imports, calls, routing", stage),
+        _suite("codegen", stage, torch, triton),
         _suite("numerics on cpu", torch),
     ]
     for each in accelerators:
-        device = "" if each.devices else f"no {each.vendor} device: {', '.join(each.missing)}"
+        device = "" if each.devices else f"no {each.vendor} device"
         build = "" if each.platform in built or torch else f"this torch is no {each.platform} build"
         out.append(_suite(f"numerics on {each.platform}", device, torch, build))
     return out
@@ -98,7 +98,7 @@ def _suites(environment: Environment, accelerators: tuple[Accelerators, ...], st
 
 def _suite(name: str, *obstacles: str) -> Ability:
     stopped = [obstacle for obstacle in obstacles if obstacle]
-    return Ability(f"suite: {name}", not stopped, "; ".join(stopped))
+    return Ability("suite", name, not stopped, "; ".join(stopped))
 
 
 def _show(environment: Environment, accelerators: tuple[Accelerators, ...], abilities: list[Ability]) -> None:
@@ -108,21 +108,30 @@ def _show(environment: Environment, accelerators: tuple[Accelerators, ...], abil
 
     from masquerade.report.text import clean
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    console = Console()
 
-    def row(name: str, value: Any, style: str = "") -> None:
-        table.add_row(Text(clean(name), style="bold"), Text(clean(str(value)), style=style))
+    def section(title: str, rows: list[tuple[str, Any, str]]) -> None:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value, style in rows:
+            table.add_row(Text(f"  {clean(name)}"), Text(clean(str(value)), style=style))
+        console.print(Text(title, style="bold"))
+        console.print(table)
+        console.print()
 
-    row("host", environment.system)
-    row("python", f"{environment.python}, {environment.executable}")
-    row("torch", f"{environment.torch} in {environment.torch.where}" if environment.torch else "not installed")
-    row("triton", environment.triton or "not installed")
-    for each in accelerators:
-        row(each.vendor, "\n".join(each.devices) or f"none: {', '.join(each.missing)}")
-    table.add_row()
-    for ability in abilities:
-        says = "yes" if ability.able else "no"
-        row(ability.name, f"{says}{f': {ability.why}' if ability.why else ''}", "green" if ability.able else "yellow")
-    Console().print(table)
+    torch = f"{environment.torch} in {environment.torch.where}" if environment.torch else "not installed"
+    section("This host", [
+        ("system", environment.system, ""),
+        ("python", f"{environment.python}, {environment.executable}", ""),
+        ("torch", torch, ""),
+        ("triton", environment.triton or "not installed", ""),
+        *((each.vendor, ", ".join(each.devices) or f"none: {', '.join(each.missing)}", "") for each in accelerators),
+    ])  # fmt: skip
+    for kind, title in (("stage", "Isolation that works here"), ("suite", "Suites that can run here")):
+        section(title, [(each.name, *_verdict(each)) for each in abilities if each.kind == kind])
+
+
+def _verdict(ability: Ability) -> tuple[str, str]:
+    says = "yes" if ability.able else "no"
+    return f"{says}{f': {ability.why}' if ability.why else ''}", "green" if ability.able else "yellow"

@@ -36,10 +36,10 @@ def cells(subject: str, results: Results) -> Cells:
     return tuple(out)
 
 
-def rows(subjects: list[str], results: Results) -> list[Row]:
+def rows(subjects: list[str], results: Results, *, folded: bool = True) -> list[Row]:
     """A row for each of `subjects`, folded by package when there are many."""
     single = [Row(subject, cells(subject, results)) for subject in subjects]
-    return single if len(single) <= UNFOLDED_ROWS else fold(single)
+    return fold(single) if folded and len(single) > UNFOLDED_ROWS else single
 
 
 def fold(single: list[Row]) -> list[Row]:

@@ -16,7 +16,7 @@ _MOST_NOTES = 10
 
 
 def show(results: Results, console: Console, *, every: bool = False) -> None:
-    """Print the report. With `every`, the matrix also lists the modules without findings."""
+    """Print the report. With `every`, the matrix lists every module, also those without findings."""
     groups = distinct(results)
     errors = [group for group in groups if group.level == "error"]
     platforms = [group for group in errors if not group.alike]
@@ -46,7 +46,7 @@ def _rows(results: Results, platforms: list[Group], every: bool) -> list[Row]:
     """The rows that show a platform's fault, then one that counts the rest."""
     faulty = {subject for group in platforms for subject in group.subjects}
     listed = [subject for subject in results.subjects if every or subject in faulty]
-    out = rows(listed, results)
+    out = rows(listed, results, folded=not every)
     rest = len(results.subjects) - len(listed)
     if rest:
         out.append(_rest(results, set(listed), rest))

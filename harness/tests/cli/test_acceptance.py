@@ -117,6 +117,6 @@ def test_a_command_in_disguise_keeps_its_streams_and_status(status) -> None:
 def test_the_doctor_makes_the_positive_control_on_the_real_stage() -> None:
     done = masquerade("doctor", "--json")
     assert done.returncode == 0, done.stderr
-    stages = [ability for ability in json.loads(done.stdout)["abilities"] if ability["name"].startswith("stage")]
+    stages = [ability for ability in json.loads(done.stdout)["abilities"] if ability["kind"] == "stage"]
     assert [stage["able"] for stage in stages] == [True, True]
     assert all("the positive control was seen" in stage["why"] for stage in stages)

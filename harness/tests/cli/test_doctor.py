@@ -15,7 +15,7 @@ from masquerade.stage import StageError
 
 
 def abilities(done) -> dict[str, dict]:
-    return {ability["name"]: ability for ability in json.loads(done.stdout)["abilities"]}
+    return {f"{ability['kind']}: {ability['name']}": ability for ability in json.loads(done.stdout)["abilities"]}
 
 
 def test_a_host_without_accelerators_can_do_all_but_their_numerics(masquerade) -> None:
@@ -23,9 +23,7 @@ def test_a_host_without_accelerators_can_do_all_but_their_numerics(masquerade) -
     assert done.exit_code == 0, done.output
     told = abilities(done)
     assert told["stage: fork"]["able"] and told["stage: fresh"]["able"]
-    assert told["suite: imports, calls, routing as cuda, rocm, xpu, cpu"] == {
-        "name": "suite: imports, calls, routing as cuda, rocm, xpu, cpu", "able": True, "why": "",
-    }  # fmt: skip
+    assert told["suite: imports, calls, routing"]["able"]
     for platform in ("cuda", "rocm", "xpu"):
         suite = told[f"suite: numerics on {platform}"]
         assert suite["able"] or "no " in suite["why"]
@@ -35,10 +33,9 @@ def test_a_blind_stage_is_no_stage_and_ends_with_3(masquerade, stage) -> None:
     stage.control_findings = ()
     done = masquerade("doctor", "--json")
     assert done.exit_code == 3
-    assert abilities(done)["stage: fork"] == {
-        "name": "stage: fork", "able": False, "why": "the positive control gave ok: blind",
-    }  # fmt: skip
-    assert not abilities(done)["suite: imports, calls, routing as cuda, rocm, xpu, cpu"]["able"]
+    assert not abilities(done)["stage: fork"]["able"]
+    assert abilities(done)["stage: fork"]["why"] == "the positive control gave ok: blind"
+    assert not abilities(done)["suite: imports, calls, routing"]["able"]
 
 
 def test_why_a_stage_does_not_start_is_told(masquerade, stage) -> None:
@@ -52,8 +49,8 @@ def test_why_a_stage_does_not_start_is_told(masquerade, stage) -> None:
 def test_for_people_it_is_a_list(masquerade) -> None:
     done = masquerade("doctor")
     assert done.exit_code == 0
-    for word in ("host", "python", "torch", "triton", "NVIDIA", "AMD", "Intel", "stage: fork"):
-        assert f"\n{word}" in f"\n{done.stdout}"
+    for word in ("system", "python", "torch", "triton", "NVIDIA", "AMD", "Intel", "fork", "numerics on cuda"):
+        assert f"\n  {word} " in done.stdout
 
 
 def test_another_interpreter_answers_for_itself(tmp_path) -> None:
@@ -101,4 +98,4 @@ def test_a_suite_needs_the_device_and_the_build() -> None:
     cpu_build = replace(here, torch=replace(build, cuda=None))
     assert numerics(cpu_build, card).why == "this torch is no cuda build"
     assert numerics(replace(here, torch=None), card).why == "torch is not installed"
-    assert "no NVIDIA device: no x" in numerics(here, replace(card, devices=(), missing=("no x",))).why
+    assert numerics(here, replace(card, devices=(), missing=("no x",))).why == "no NVIDIA device"

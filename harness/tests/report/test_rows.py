@@ -36,6 +36,7 @@ def test_few_rows_are_shown_as_they_are(check, results, device_init) -> None:
     run = results([check(name, "h100", device_init) for name in names])
     assert [row.name for row in rows(names[:UNFOLDED_ROWS], run)] == names[:UNFOLDED_ROWS]
     assert [row.name for row in rows(names, run)] == ["pkg.*"]
+    assert [row.name for row in rows(names, run, folded=False)] == names
 
 
 def test_cells_tell_error_warning_and_no_check_apart(check, results, device_init) -> None:
