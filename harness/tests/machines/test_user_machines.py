@@ -269,6 +269,10 @@ a.b = [  # comment ]
 ]
 "quoted.key".c = { x = 1 }
 [[facts]]
+matrix = [
+[1],
+[2]
+]
 [facts.device]
 name = "n"
 '''
@@ -277,7 +281,8 @@ name = "n"
     assert lines[("facts", 0)] == 5
     assert lines[("facts", 0, "a", "b")] == 6
     assert lines[("facts", 0, "quoted.key", "c")] == 9
-    assert lines[("facts", 1, "device", "name")] == 12
+    assert lines[("facts", 1, "device", "name")] == 16
+    assert ("2",) not in lines
     assert not any("not a header" in path or "key" in path for path in lines)
 
 

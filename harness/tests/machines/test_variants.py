@@ -141,6 +141,7 @@ def test_install_adds_to_a_machine_that_has_a_variant() -> None:
     assert set(machine.packages["present"]) == {"aiter", "flashinfer"}
     assert machine.packages["absent"] == ["numpy"]
     assert resolve(machine.id).packages["absent"] == ["numpy"]
+    assert install(resolve("mi355x+aiter"), absent=["aiter"]).packages == {"present": {}, "absent": ["aiter"]}
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,20 @@ def test_torch_is_built_for_the_platform_and_its_architectures() -> None:
     assert resolve("mi455x").torch["arch_list"] == "unknown", "no wheel with gfx1250 was seen"
 
 
+def test_the_management_library_names_the_device() -> None:
+    assert resolve("h100").devices[0]["market_name"] == "NVIDIA H100 80GB HBM3"
+    assert resolve("b580").devices[0]["market_name"] == "Intel(R) Arc(TM) B580 Graphics"
+    assert resolve("mi355x").devices[0]["market_name"] == "AMD Instinct MI355 OAM"
+
+
+@pytest.mark.parametrize(("name", "size"), [("mi300x", 64), ("mi355x", 160), ("gfx1250", 320), ("rx9070xt", 64)])
+def test_a_block_on_amd_may_use_the_whole_lds(name: str, size: int) -> None:
+    device = resolve(name).devices[0]
+    for key in ("", "_optin"):
+        assert device[f"shared_memory_per_block{key}"] == size * 1024
+    assert device["shared_memory_per_multiprocessor"] == size * 1024
+
+
 def test_rows_say_values_as_people_do() -> None:
     rows = {row.key: row for row in describe(resolve("h200x2"))}
     assert rows["devices.1.total_memory"].text == "143156 MiB"
