@@ -62,8 +62,6 @@ def _show_zoo(zoo: list[Machine]) -> None:
         summary = Text(clean(machine.summary))
         if machine.aliases:
             summary.append(f" ({', '.join(map(clean, machine.aliases))})", style="dim")
-        if machine.fault:
-            summary.append(f" fault: {clean(str(machine.fault['kind']))}", style="yellow")
         table.add_row(clean(machine.id), machine.platform, clean(machine.arch), summary)
     console = Console()
     console.print(table)

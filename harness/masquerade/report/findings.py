@@ -49,6 +49,16 @@ def detailed(group: Group) -> Text:
     return text
 
 
+def brief(group: Group) -> Text:
+    """An import error of all machines, on one line."""
+    finding = group.finding
+    text = Text(f"  {clean(str(finding.blame))}" if finding.blame else "  no line to blame", style="cyan")
+    says = next(iter(_messages(group)), "")
+    text.append(f"  {clip(clean(finding.what))}{f': {says}' if says else ''}", style="bold")
+    text.append(f"  ({plural(len(group.subjects), 'module')})", style="dim")
+    return text
+
+
 def quiet(group: Group) -> Text:
     """A finding of level warn, on one line."""
     finding = group.finding

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.text import Text
 
-from masquerade.report.findings import detailed, quiet
+from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, distinct
 from masquerade.report.matrix import tables
 from masquerade.report.results import Results
@@ -25,13 +27,11 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
 
     if results.records and not results.is_command:
         _matrix(console, results, platforms, every)
-    _section(console, "", platforms)
-    _section(console, "Fails alike on all machines: not a platform's doing", alike)
-    if warnings:
-        console.print(Text("Warnings", style="dim bold"))
-        for group in warnings:
-            console.print(quiet(group), soft_wrap=True)
+    for group in platforms:
+        console.print(detailed(group), soft_wrap=True)
         console.print()
+    _list(console, Text("Fails alike on all machines: not a platform's doing", style="bold"), map(brief, alike))
+    _list(console, Text("Warnings", style="dim bold"), map(quiet, warnings))
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)
 
@@ -64,12 +64,12 @@ def _rest(results: Results, listed: set[str], rest: int) -> Row:
     )
 
 
-def _section(console: Console, title: str, groups: list[Group]) -> None:
-    if title and groups:
-        console.print(Text(title, style="bold"))
-        console.print()
-    for group in groups:
-        console.print(detailed(group), soft_wrap=True)
+def _list(console: Console, title: Text, lines: Iterable[Text]) -> None:
+    """A title and its lines; nothing without lines."""
+    if shown := list(lines):
+        console.print(title)
+        for line in shown:
+            console.print(line, soft_wrap=True)
         console.print()
 
 
