@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from masquerade.fakes import torch_tensor
+from masquerade.fakes import torch_guard, torch_tensor
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.torch_c import Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
@@ -22,6 +22,7 @@ def prepare(torch: ModuleType) -> None:
     """Do once what every disguise of this torch needs."""
     for prefix in ("cuda", "xpu"):
         _names[prefix] = listed_names(str(torch.__file__), prefix)
+    torch_guard.prepare(torch)
 
 
 def install(world: World) -> None:
@@ -135,6 +136,8 @@ def _give(
         device.default_generators = torch_tensor.generators(torch, prefix, len(runtime.start()))
         torch_tensor.install(torch, world, prefix)
 
+    torch_guard.install(torch, prefix)
+    torch_tensor.install_methods(torch, prefix)
     given = answers(runtime, on_open)
     for name in _names[prefix]:
         setattr(core, name, given.get(name) or unanswered(world, name))

@@ -10,7 +10,13 @@ import warnings
 from types import ModuleType
 from typing import Any
 
-from masquerade.fakes.world import World
+from masquerade.fakes.world import NoAnswerError, World
+
+#: Operators that make a tensor out of no tensor. Those that resize their output are here too: a tensor's size outside is fixed.
+FACTORIES = (
+    "empty.memory_format empty_strided arange arange.start arange.start_step linspace logspace eye eye.m randperm "
+    "randperm.generator tril_indices triu_indices range range.step scalar_tensor"
+).split()
 
 _installed: dict[str, Any] = {}
 
@@ -51,12 +57,20 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
             device, dtype = self.device, str(self.dtype).removeprefix("torch.")
             return f"tensor(..., device='{device}', size={tuple(self.shape)}, dtype=torch.{dtype})"
 
+        def __tensor_flatten__(self) -> tuple[list[str], Any]:
+            # With these two a module's .to() exchanges its parameters whole instead of their insides.
+            return ["_inner"], self.device
+
+        @staticmethod
+        def __tensor_unflatten__(inner: Any, device: Any, outer_size: Any, outer_stride: Any) -> Any:
+            return DeviceTensor(inner["_inner"], device)
+
         @classmethod
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return run(func, args, kwargs or {})
 
     def current(device: Any) -> Any:
-        return torch.device(kind, module.current_device() if device.index is None else device.index)
+        return torch.device(kind, device.index if device.index is not None else module.current_device())
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         """Run `func` on the tensors inside and give its results the device that was asked for or that its inputs have."""
@@ -76,6 +90,8 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
         inner_args, inner_kwargs = tree.tree_map(unwrap, (args, kwargs))
         if inner_kwargs.get("pin_memory"):
             inner_kwargs = {**inner_kwargs, "pin_memory": False}
+        if not found and asked is None:
+            raise NoAnswerError(world.id, f"torch.ops.{func}", "a tensor of that device was made outside the disguise")
         out = func(*inner_args, **inner_kwargs)
         target = asked if asked is not None else (found[0] if found else None)
 
@@ -92,7 +108,9 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
 
     def factory(name: str) -> Any:
         packet, _, overload = name.partition(".")
-        op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if op is None:
+            return None
 
         def make(*args: Any, **kwargs: Any) -> Any:
             kwargs["device"] = current(torch.device(kwargs.get("device") or kind))
@@ -100,25 +118,68 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
 
         return make
 
-    key = "CUDA" if kind == "cuda" else "XPU"
+    key = kind.upper()
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         # A build for the platform has kernels under these names already; overriding them is the point.
         warnings.simplefilter("ignore")
-        for name in ("empty.memory_format", "empty_strided"):
+        for name in FACTORIES:
+            make = factory(name)
+            if make is None:
+                continue
             try:
-                library.impl(name, factory(name), key, allow_override=True)
+                library.impl(name, make, key, allow_override=True)
             except TypeError:  # torch before 2.8 has no allow_override
-                library.impl(name, factory(name), key)
-    _installed[kind] = library
+                library.impl(name, make, key)
+        others = torch.library.Library("_", "IMPL")
+        # Where C++ shuts out the Python key, as autograd's own bookkeeping does, operators come here.
+        others.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), key)
+    _installed[kind] = library, others
+    # torch.tensor(..., device=) then moves a finished CPU tensor instead of filling one on the device below Python.
+    core._set_only_lift_cpu_tensors(True)
 
-    def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-        # The method is C++ that looks for linked CUDA code before anything is dispatched; .to() is dispatched.
-        index = device if isinstance(device, int) else None
-        where = torch.device(kind, index) if device is None or index is not None else torch.device(device)
-        return self.to(where, non_blocking=non_blocking, memory_format=memory_format or torch.preserve_format)
-
-    setattr(torch.Tensor, kind, cuda)
     torch.Tensor.pin_memory = lambda self, device=None: self
     torch.Tensor.is_pinned = lambda self, device=None: False
-    del core
+
+
+def install_methods(torch: ModuleType, kind: str) -> None:
+    """The few methods that C++ answers before anything is dispatched."""
+    module = getattr(torch, kind)
+
+    def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        # Tensor.cuda and Tensor.xpu look for linked code of the platform; .to() is dispatched.
+        module._lazy_init()
+        index = device if isinstance(device, int) else module.current_device() if device is None else None
+        where = torch.device(kind, index) if index is not None else torch.device(device)
+        return self.to(where, non_blocking=non_blocking, memory_format=memory_format or torch.preserve_format)
+
+    setattr(torch.Tensor, kind, move)
+    if kind == "xpu":
+        _number_bare_devices(torch, module)
+
+
+def _number_bare_devices(torch: ModuleType, module: ModuleType) -> None:
+    """Give "xpu" its number before C++ asks the device guard for it: see torch_guard."""
+
+    def numbered(value: Any) -> Any:
+        if (isinstance(value, str) and value == "xpu") or (
+            isinstance(value, torch.device) and value.type == "xpu" and value.index is None
+        ):
+            module._lazy_init()
+            return torch.device("xpu", module.current_device())
+        return value
+
+    def wrapped(call: Any) -> Any:
+        def numbering(*args: Any, **kwargs: Any) -> Any:
+            if "device" in kwargs:
+                kwargs["device"] = numbered(kwargs["device"])
+            return call(*map(numbered, args), **kwargs)
+
+        numbering.__name__, numbering.__doc__ = call.__name__, call.__doc__
+        return numbering
+
+    for owner, names in ((torch, ("tensor", "as_tensor", "asarray")), (torch.Tensor, ("to",))):
+        for name in names:
+            setattr(owner, name, wrapped(getattr(owner, name)))
+    new_tensor = torch.Tensor.new_tensor
+    torch.Tensor.new_tensor = lambda self, data, **kwargs: new_tensor(self, data, **{"device": self.device, **kwargs})

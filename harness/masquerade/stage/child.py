@@ -29,9 +29,7 @@ TEXT = 4000
 def tracer() -> Callable[[BaseException], dict[str, Any]]:
     """A function that describes an exception: type, message, stack outermost first, and where a SyntaxError points."""
     rows = stack_reader()
-    string, kind, size, anything, syntax = str, type, len, BaseException, SyntaxError
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    limit = TEXT
+    string, kind, anything, syntax, limit = str, type, BaseException, SyntaxError, TEXT
 
     def describe(error: BaseException) -> dict[str, Any]:
         stack: Any = []
@@ -47,7 +45,7 @@ def tracer() -> Callable[[BaseException], dict[str, Any]]:
         out: dict[str, Any] = {"type": kind(error).__name__, "module": kind(error).__module__, "stack": stack}
         if kind(error) is syntax or isinstance(error, syntax):
             file, line = error.filename, error.lineno
-            if kind(file) is string and file[: size(here)] != here:
+            if kind(file) is string:
                 out["at"] = [file, line if kind(line) is int else 0]
         missing = getattr(error, "name", None)
         if kind(missing) is string:
@@ -98,7 +96,7 @@ def run(request: dict[str, Any], memory: mmap) -> NoReturn:
     monotonic, sleep = time.monotonic, time.sleep
     collect, run_exit_functions = gc.collect, atexit._run_exitfuncs
     import_module, base, leaving = importlib.import_module, BaseException, SystemExit
-    subject: str = request["module"]
+    subject: str = request.get("module", "")
     function: str = request.get("function") or ""
     settle: float = request.get("settle", 1.0)
     outcome: dict[str, Any] = {"ok": True, "result": None}

@@ -23,7 +23,8 @@ from masquerade.stage.record import Level, Record, default_levels
 #: Seconds that a server may take to start: it imports torch, on a busy machine with a cold disk.
 START = 300.0
 
-CONTROL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control")
+#: The folder of the positive control's modules.
+CONTROL = os.path.join(bootstrap.PACKAGE, "control")
 
 #: Variables by which packages know that they are being tested, and behave differently.
 _TEST_VARIABLES = ("PYTEST_", "COV_CORE_", "COVERAGE_PROCESS")
@@ -208,11 +209,7 @@ class Stage:
         return self._tools[machine.id]
 
     def _request(self, check: Check) -> dict[str, Any]:
-        machine = check.machine
-        if check.present or check.absent:
-            machine = machines.resolve(
-                machine.id + "".join(f"+{name}" for name in check.present) + "".join(f"-{name}" for name in check.absent)
-            )
+        machine = machines.install(check.machine, check.present, check.absent)
         module, _, function = check.subject.partition(":")
         document = machine.to_json()
         return {

@@ -21,8 +21,10 @@ EVENTS = 6_000
 
 Note = Callable[..., None]
 
-#: The folder of masquerade's own code: its frames are nobody's fault.
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+#: The folders of what runs beside the subject: these frames are nobody's fault.
+HERE = tuple(os.path.join(_PACKAGE, folder, "") for folder in ("fakes", "watch", "stage"))
 
 
 def encoder() -> Callable[[Any], str]:
@@ -56,7 +58,7 @@ def stack_reader() -> Callable[[FrameType | None], list[Any]]:
 
     A run of import machinery is one 0; frames of masquerade itself are left out.
     """
-    string, here, size, kind = str, HERE, len, type
+    string, here, size, kind, startswith = str, HERE, len, type, str.startswith
     ends = ENDS
 
     def stack(frame: FrameType | None) -> list[Any]:
@@ -67,7 +69,7 @@ def stack_reader() -> Callable[[FrameType | None], list[Any]]:
             if file[:18] == "<frozen importlib.":
                 if not rows or rows[-1] != 0:
                     rows.append(0)
-            elif file[: size(here)] != here:
+            elif not startswith(file, here):
                 name = frame.f_globals.get("__name__")
                 rows.append([file, frame.f_lineno or 0, code.co_name, name if kind(name) is string else ""])
             frame = frame.f_back
