@@ -39,10 +39,10 @@ def install(world: World) -> None:
     if world.management("amdsmi") == "absent":
         hooks.hide([NAME])
         return
-    names = Library(world).names()
+    library = Library(world)
 
     def fill(module: ModuleType) -> None:
-        module.__dict__.update(names)
+        module.__dict__.update(library.names())
 
         def __getattr__(name: str) -> Any:
             if not name.startswith("amdsmi_") or name in SUBMODULES:
@@ -109,9 +109,15 @@ class Library:
 
     def __init__(self, world: World) -> None:
         self.world, self.started = world, 0
+        self._names: dict[str, Any] | None = None
 
     def names(self) -> dict[str, Any]:
-        """All names that the module has."""
+        """All names that the module has, made when it is first imported; its submodules have the same."""
+        if self._names is None:
+            self._names = self._make_names()
+        return self._names
+
+    def _make_names(self) -> dict[str, Any]:
         names = dict(NAMES)
         version = self.world.known(f"packages.present.{NAME}.version")
         if version:

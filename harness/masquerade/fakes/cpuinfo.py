@@ -87,10 +87,9 @@ def _arm(world: World, count: int) -> str:
 
 
 def _power(world: World, count: int) -> str:
-    """The flags are not printed; the name of the processor is what tells them."""
+    """There is no line of flags: the name of the processor ends with `altivec supported`."""
     model = world.get("host.cpu.model_name", PROBE)
-    vector = ", altivec supported" if "altivec" in (world.known("host.cpu.flags") or ()) else ""
-    return "".join(f"processor\t: {number}\ncpu\t\t: {model}{vector}\n\n" for number in range(count))
+    return "".join(f"processor\t: {number}\ncpu\t\t: {model}\n\n" for number in range(count))
 
 
 def _s390(world: World, count: int) -> str:
@@ -101,13 +100,12 @@ def _s390(world: World, count: int) -> str:
 
 
 def _riscv(world: World, count: int) -> str:
-    """The flags of a machine are the extensions after the base; the kernel joins them into one word."""
-    flags = list(world.get("host.cpu.flags", PROBE))
-    isa = flags[0] if flags and flags[0].startswith("rv64") else "rv64" + "_".join(flags)
+    """The flags are the parts of the line isa, which the kernel joins into one word: rv64imafdcv_zba."""
+    isa = "_".join(world.get("host.cpu.flags", PROBE))
     model = world.known("host.cpu.model_name")
     processors = []
     for number in range(count):
-        pairs = [("processor", number), ("hart", number), ("isa", isa), ("uarch", model)]
+        pairs = [("processor", number), ("hart", number), ("model name", model), ("isa", isa)]
         processors.append(_lines(pairs, lambda name: name + ("\t" if len(name) >= 8 else "\t\t")) + "\n")
     return "".join(processors)
 

@@ -26,7 +26,7 @@ def install(world: World, present: Callable[[], dict[str, Package]]) -> None:
 
     `present` gives {import name: {"version": ..., "distribution": ...}} of those that are stand-ins at this moment.
     """
-    found: Any = PathFinder.find_distributions
+    found: Any = getattr(PathFinder, "find_distributions", None)  # importlib_metadata may have taken it away
 
     def find_distributions(*args: Any, **kwargs: Any) -> Iterator[Any]:
         """Find distributions, less those of absent packages, and with those that stand-ins are from."""
@@ -53,7 +53,8 @@ def install(world: World, present: Callable[[], dict[str, Package]]) -> None:
             module, lambda *a, **k: theirs(self, *a, **k), args, kwargs
         )
 
-    PathFinder.find_distributions = staticmethod(find_distributions)  # type: ignore[method-assign]
+    if found is not None:
+        PathFinder.find_distributions = staticmethod(find_distributions)  # type: ignore[method-assign]
     hooks.on_import("importlib_metadata", backport)
 
 

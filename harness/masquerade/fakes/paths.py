@@ -66,7 +66,7 @@ class Paths:
     def __init__(self, platform: str, devices: list[str], paths: list[str]) -> None:
         self.entries: dict[str, Entry] = {}
         self.children: dict[str, set[str]] = {}
-        self.hidden = DEVICE_NODES + tuple(
+        self.hidden: tuple[str, ...] = DEVICE_NODES + tuple(
             path for owner, owned in VENDOR_PATHS.items() if owner != platform for path in owned
         )
         for path in devices:
@@ -82,7 +82,8 @@ class Paths:
     @property
     def roots(self) -> tuple[str, ...]:
         """What a path that matters here starts with."""
-        others = {path.rpartition("/")[0] for path in self.entries if not path.startswith(ROOTS)}
+        mine = (*self.entries, *self.hidden)
+        others = {path.rpartition("/")[0] for path in mine if not path.startswith(ROOTS)}
         return ROOTS + tuple(sorted(others))
 
     def add(self, path: str, mode: int, content: Callable[[], str] | None = None) -> None:

@@ -28,14 +28,15 @@ def install(world: World) -> None:
         hooks.hide([NAME])
         return
     loaded = sys.modules.get(NAME)
-    installed = hooks.installed(NAME)
     title = f'"""A stand-in of the NVML bindings, over the NVML of machine {world.id}."""\n'
 
     def make_spec(name: str) -> ModuleSpec | None:
-        if name != NAME or (installed and (loaded is None or name in sys.modules)):
+        if name != NAME:
             return None
-        if installed and loaded is not None:
+        if loaded is not None and name not in sys.modules:
             return _AsBefore(loaded).spec()
+        if hooks.installed(NAME):
+            return None
         return StandInLoader(name, title, lambda module: fill(module, nvml), package=False).spec()
 
     hooks.serve(NAME, make_spec, instead=True)

@@ -39,6 +39,9 @@ TELLING = {
     "xpu": ("xpu-smi", "sycl-ls", "icpx", "icx", "dpcpp"),
 }
 
+#: What build() made of the PATH of then: looking through all of its folders again takes half a millisecond a check.
+_REMEMBERED = "path.json"
+
 _LAUNCHER = """\
 #!/bin/sh
 exec {python} -I -S -c {code} {folder} {name} "$@"
@@ -65,12 +68,18 @@ def build(folder: str, machine: Mapping[str, Any], python: str) -> None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_LAUNCHER.format(**{key: shlex.quote(word) for key, word in words.items()}))
             os.chmod(path, 0o755)
-    masked_path(os.environ.get("PATH", os.defpath), folder, machine)
+    path = os.environ.get("PATH", os.defpath)
+    masked = masked_path(path, folder, machine)
+    with open(os.path.join(folder, _REMEMBERED), "w", encoding="utf-8") as file:
+        json.dump([path, masked], file)
 
 
 def use(world: World, folder: str) -> None:
     """Put the tools in `folder` first on this process's PATH, and take other machines' tools off it."""
-    os.environ["PATH"] = masked_path(os.environ.get("PATH", os.defpath), folder, world.machine)
+    path = os.environ.get("PATH", os.defpath)
+    with open(os.path.join(folder, _REMEMBERED), encoding="utf-8") as file:
+        seen, masked = json.load(file)
+    os.environ["PATH"] = masked if seen == path else masked_path(path, folder, world.machine)
 
 
 def masked_path(path: str, folder: str, machine: Mapping[str, Any]) -> str:
@@ -82,7 +91,9 @@ def masked_path(path: str, folder: str, machine: Mapping[str, Any]) -> str:
     programs = os.path.join(folder, "bin")
     entries = [programs]
     for entry in path.split(os.pathsep):
-        if entry and entry != programs and not entry.startswith(os.path.join(folder, "mirrors")):
+        if entry.startswith(folder):  # masked before
+            entries += [entry] if entry != programs else []
+        elif entry:
             entries.append(_mirror(entry, folder, absent))
     return os.pathsep.join(entries)
 
