@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-import os
+import pkgutil
 
 import pytest
 
-# Triton decides when a kernel's module is imported whether it will be interpreted, the launchers at each call: with the
-# switch on at import, one process can test both ways.
-os.environ["TRITON_INTERPRET"] = "1"
+from blockscale.kernels import triton as kernels
+
+
+def _import_interpreted() -> None:
+    """Triton decides when a kernel's module is imported whether it will be interpreted, the launchers at each call.
+    With the switch on at import, and then put back, one process can test both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + "."):
+            importlib.import_module(module.name)
+
+
+_import_interpreted()
 
 
 @pytest.fixture(autouse=True)

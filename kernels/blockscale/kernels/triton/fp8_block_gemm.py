@@ -177,8 +177,13 @@ def fp8_block_gemm(
         DECODE=decode,
         **config,
     )
-    if split_k > 1:
-        _sum_splits[(triton.cdiv(M * N, 1024),)](partial, out, M * N, SPLIT_K=split_k, BLOCK=1024)
+    return out if split_k == 1 else sum_splits(partial, out)
+
+
+def sum_splits(partial: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Launch: `out` becomes the sum of `partial` (SPLIT_K, *out.shape) fp32 over its first dimension, in order."""
+    size = out.numel()
+    _sum_splits[(triton.cdiv(size, 1024),)](partial, out, size, SPLIT_K=partial.shape[0], BLOCK=1024)
     return out
 
 

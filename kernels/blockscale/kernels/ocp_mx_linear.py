@@ -1,0 +1,167 @@
+"""OCP-MX linear: activations quantized to MXFP4 on the fly, times MXFP4 weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from blockscale.formats import mx
+from blockscale.formats.mx import ScaleRounding
+from blockscale.kernels import aiter, configs, cpu, dispatch
+from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, expect_same_device, expect_shape
+from blockscale.platforms import Arch, current_platform
+from blockscale.platforms.libraries import AITER
+
+ROUNDING = ScaleRounding.EVEN
+"""Of the activations' scales: as Quark, vLLM and AITER's Triton kernel have it."""
+
+_OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def gemm_with_dynamic_quant(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    rocm_use_aiter_fp4_asm_gemm: bool = False,
+    out_dtype: torch.dtype = torch.bfloat16,
+    x_scales: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Quantize x to MXFP4, then x @ weight.T: (..., N) in `out_dtype`.
+
+    x: (..., K) bf16, fp16 or fp32; with `x_scales` (..., K / 32) it is quantized already, (..., K / 2) uint8.
+    weight: (N, K / 2) uint8, packed e2m1. weight_scale: (N, K / 32) e8m0, as uint8 or float8_e8m0fnu. K is a multiple
+    of 32. `rocm_use_aiter_fp4_asm_gemm` asks for AITER's kernel and is a ValueError where that cannot serve; weights
+    and scales are then in AITER's layouts.
+    Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. A torch custom op:
+    torch.compile does not look inside.
+    """
+    scales = None if x_scales is None else _codes(x_scales)
+    return torch.ops.blockscale.gemm_with_dynamic_quant(
+        x, weight, _codes(weight_scale), rocm_use_aiter_fp4_asm_gemm, out_dtype, scales
+    )
+
+
+@torch.library.custom_op("blockscale::gemm_with_dynamic_quant", mutates_args=())
+def _op(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    rocm_use_aiter_fp4_asm_gemm: bool,
+    out_dtype: torch.dtype,
+    x_scales: torch.Tensor | None,
+) -> torch.Tensor:
+    if rocm_use_aiter_fp4_asm_gemm:
+        why_not = _why_not_aiter(x)
+        expect(not why_not, "rocm_use_aiter_fp4_asm_gemm", True, f"False: {why_not}")
+    _check_arguments(x, weight, weight_scale, rocm_use_aiter_fp4_asm_gemm, out_dtype, x_scales)
+    rows = x.numel() // x.shape[-1]
+    flat_scales = None if x_scales is None else x_scales.flatten(0, -2)
+    flat = x.reshape(rows, x.shape[-1])
+    if rocm_use_aiter_fp4_asm_gemm:
+        out = aiter.fp4_asm_gemm(flat, weight, weight_scale, out_dtype, flat_scales)
+    elif dispatch.runs_on_triton(x):
+        out = _triton(flat, weight, weight_scale, out_dtype, flat_scales)
+    else:
+        out = _cpu(flat, weight, weight_scale, out_dtype, flat_scales)
+    return out.view(*x.shape[:-1], weight.shape[0])
+
+
+@_op.register_fake
+def _(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    rocm_use_aiter_fp4_asm_gemm: bool,
+    out_dtype: torch.dtype,
+    x_scales: torch.Tensor | None,
+) -> torch.Tensor:
+    return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
+
+
+def _triton(
+    x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, x_scales: torch.Tensor | None
+) -> torch.Tensor:
+    """Native MXFP4 x MXFP4 where the arch has it; elsewhere bf16, in which every quantized x is exact."""
+    from blockscale.kernels.triton import ocp_mx_linear as kernel
+
+    arch = dispatch.arch_of(x)
+    native = multiplies_mxfp4(arch)
+    if x_scales is None:
+        values, scales = kernel.quantize(x, ROUNDING, pack=native)
+    elif native:
+        values, scales = x, x_scales
+    else:
+        values = scales = kernel.dequantize(x, x_scales)
+    config = configs.choose("ocp_mx_linear", arch, x.shape[0], weight.shape[0], weight.shape[1] * 2)
+    return kernel.gemm(values, scales if native else None, weight, weight_scale, dtype, config)
+
+
+def multiplies_mxfp4(arch: Arch | None) -> bool:
+    """Whether the arch's matrix unit takes e2m1 with e8m0 scales on both sides (seen in Triton's output for it)."""
+    if arch is None:
+        return False
+    return arch.name in ("gfx950", "gfx1250") or arch.in_family("sm_100") or arch.in_family("sm_120")
+
+
+def _cpu(
+    x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, x_scales: torch.Tensor | None
+) -> torch.Tensor:
+    """A bf16 matmul on the dequantized operands, which bf16 holds exactly; in fp32 where the output is more precise."""
+    values = mx.dequantize(*(mx.quantize(x, ROUNDING) if x_scales is None else (x, x_scales)), torch.bfloat16)
+    w = cpu.dequantize_mxfp4(weight, weight_scale)
+    if dtype == torch.bfloat16:
+        return values @ w.T
+    return (values.float() @ w.T.float()).to(dtype)
+
+
+def _why_not_aiter(x: torch.Tensor) -> str:
+    """Why AITER's FP4 kernel cannot serve, as a sentence; empty if it can. AITER is not imported to find out."""
+    if why_not := AITER.why_not():
+        return why_not
+    if x.device.type != "cuda":
+        return f"x is on {x.device}, and aiter needs a GPU."
+    return "" if current_platform.arch != Arch.parse("gfx942") else "gfx942 has no FP4 matrix instructions."
+
+
+def _codes(scale: torch.Tensor) -> torch.Tensor:
+    return scale.view(torch.uint8) if scale.dtype == torch.float8_e8m0fnu else scale
+
+
+def _check_arguments(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    for_aiter: bool,
+    dtype: torch.dtype,
+    x_scales: torch.Tensor | None,
+) -> None:
+    expect(weight.dim() == 2, "weight", f"{weight.dim()} dimensions", "two, (N, K / 2)")
+    expect_dtype("weight", weight, (torch.uint8,))
+    N, K = weight.shape[0], weight.shape[1] * 2
+    whole_blocks = N > 0 and K > 0 and K % mx.BLOCK == 0
+    expect(whole_blocks, "weight", f"shape {tuple(weight.shape)}", f"(N, K / 2) with K a multiple of {mx.BLOCK}")
+    expect(x.dim() >= 1, "x", f"{x.dim()} dimensions", "at least one, (..., K)")
+    expect(dtype in _OUT_DTYPES, "out_dtype", dtype, " or ".join(map(str, _OUT_DTYPES)))
+    columns = K if x_scales is None else K // 2
+    expect(x.shape[-1] == columns, "x", f"shape {tuple(x.shape)}", f"a last dimension of {columns}, to suit weight's")
+    expect_dtype("x", x, _OUT_DTYPES if x_scales is None else (torch.uint8,))
+    _check_scales("weight_scale", weight_scale, (N,), K // mx.BLOCK, for_aiter)
+    tensors = {"x": x, "weight": weight, "weight_scale": weight_scale}
+    if x_scales is not None:
+        _check_scales("x_scales", x_scales, x.shape[:-1], K // mx.BLOCK, for_aiter)
+        tensors["x_scales"] = x_scales
+    expect_same_device(**tensors)
+    for name, tensor in tensors.items():
+        expect_contiguous(name, tensor)
+
+
+def _check_scales(name: str, scale: torch.Tensor, rows: Sequence[int], blocks: int, for_aiter: bool) -> None:
+    """One scale per row and block; AITER's shuffled scales are padded to 256 rows and 8 blocks."""
+    if for_aiter:
+        shape = [-(-math.prod(rows) // 256) * 256, -(-blocks // 8) * 8]
+        expect_shape(name, scale, shape, "AITER's layout, padded to 256 rows and 8 blocks")
+    else:
+        expect_shape(name, scale, (*rows, blocks), f"one scale per row and {mx.BLOCK} of K = {blocks * mx.BLOCK}")
+    expect_dtype(name, scale, (torch.uint8,))
