@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from masquerade.report.findings import brief, detailed, quiet
@@ -37,9 +38,11 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
 
 
 def _matrix(console: Console, results: Results, platforms: list[Group], every: bool) -> None:
-    for table in tables(_rows(results, platforms, every), results, console):
-        console.print(table)
-        console.print()
+    parts = list(tables(_rows(results, platforms, every), results, console))
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        console.print(part)
+        if isinstance(part, Table) or following is None:
+            console.print()
 
 
 def _rows(results: Results, platforms: list[Group], every: bool) -> list[Row]:

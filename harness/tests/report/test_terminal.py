@@ -123,8 +123,29 @@ def test_narrow_cells_use_short_names_and_explain_them(check, results, device_in
     assert "import = forbidden-import" not in wide
 
 
-def test_many_machines_are_shown_in_blocks_that_fit(check, results, device_init, machines) -> None:
+def test_machines_of_a_platform_that_fare_alike_share_a_column_where_room_is_short(
+    check, results, device_init, machines
+) -> None:
     many = tuple(replace(machines[0], id=f"h200x8+number{index}") for index in range(12))
+    records = [check("badpkg", machine.id, device_init) for machine in many[:-1]]
+    matrix = printed(results([*records, check("badpkg", many[-1].id)], machines=many)).partition("device-init  torch")[
+        0
+    ]
+    assert re.search(r"^ +h200x8\+number0 \+10 +h200x8\+number11$", matrix, re.M)
+    assert re.search(r"^badpkg +device-init +ok$", matrix, re.M)
+    assert "h200x8+number0 +10: h200x8+number0, h200x8+number1, " in matrix
+    assert printed(results([*records, check("badpkg", many[-1].id)], machines=many), width=300).count("+10") == 0
+
+
+def test_short_names_come_before_shared_columns(check, results, device_init, machines) -> None:
+    foreign = replace(device_init, kind="forbidden-import")
+    four = tuple(replace(machines[0], id=f"machine{index}") for index in range(4))
+    text = printed(results([check("badpkg", machine.id, foreign) for machine in four], machines=four))
+    assert re.search(r"badpkg +import +import +import +import\n", text)
+
+
+def test_more_columns_than_fit_are_shown_in_blocks(check, results, device_init, machines) -> None:
+    many = tuple(replace(machines[0], id=f"h200x8+number{index}", platform=f"p{index}") for index in range(12))
     run = results([check("badpkg", machine.id, device_init) for machine in many], machines=many)
     matrix = printed(run).partition("device-init  torch")[0]
     assert all(machine.id in matrix for machine in many)
