@@ -22,6 +22,10 @@ def prepare(torch: ModuleType) -> None:
     """Do once what every disguise of this torch needs."""
     for prefix in ("cuda", "xpu"):
         _names[prefix] = listed_names(str(torch.__file__), prefix)
+    core = torch._C
+    _names["accelerator"] = tuple(
+        name for name in dir(core) if name.startswith("_accelerator_") or name == "_get_accelerator"
+    )
     torch_guard.prepare(torch)
 
 
@@ -278,9 +282,8 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
         "_accelerator_resetPeakStats": lambda index: None,
         "_get_accelerator": lambda *a: torch.device(kind),
     }
-    for name in dir(core):
-        if name.startswith("_accelerator_") or name == "_get_accelerator":
-            setattr(core, name, answers.get(name) or unanswered(world, name))
+    for name in _names["accelerator"]:
+        setattr(core, name, answers.get(name) or unanswered(world, name))
 
 
 def _set_cpu(torch: ModuleType, world: World) -> None:

@@ -53,10 +53,15 @@ def start(folder: str) -> None:
 def next_sitecustomize(ours: str) -> None:
     """Run the user's own sitecustomize, which ours stands before on the path."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != ours]
-    sys.modules.pop("sitecustomize", None)
-    spec = importlib.util.find_spec("sitecustomize")
+    # find_spec answers from sys.modules for a module that is loaded, and ours is being loaded now: ask the finders.
+    spec = next((found for found in (_find(finder) for finder in sys.meta_path) if found is not None), None)
     if spec is None or spec.loader is None:
         return
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
+
+
+def _find(finder: Any) -> Any:
+    find_spec = getattr(finder, "find_spec", None)
+    return find_spec("sitecustomize", None) if find_spec is not None else None

@@ -43,9 +43,11 @@ def preload(wanted: bool = True) -> dict[str, Any]:
                 del sys.modules[name]
         else:
             from masquerade.fakes import torch_runtime
+            from masquerade.watch import devices
 
             torch_version = str(torch.__version__)
             torch_runtime.prepare(torch)
+            devices.surface(torch)
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
     disguise.load()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from masquerade.watch.grades import PREFIXES, grade
 from masquerade.watch.recorder import Note, Recorder
@@ -49,14 +49,30 @@ def _watched(call: Callable[..., Any], note: Note, name: str, level: str) -> Cal
     return watched
 
 
-def _copies() -> list[ModuleType]:
-    """Modules of torch that may hold functions of torch._C by name."""
-    roots = ("torch.cuda", "torch.xpu", "torch.accelerator")
-    return [
-        module
-        for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and (name in roots or name.startswith(("torch.cuda.", "torch.xpu.")))
-    ]
+class Surface(NamedTuple):
+    """Where the functions of one torch are: their names in torch._C, and modules that hold copies by name."""
+
+    names: tuple[str, ...]
+    copies: tuple[tuple[ModuleType, str], ...]
+
+
+def surface(torch: ModuleType) -> Surface:
+    """Look through `torch` once: it has thousands of names, and a child should not have to."""
+    known = _surfaces.get(id(torch))
+    if known is not None:
+        return known
+    core = torch._C
+    names = tuple(name for name in dir(core) if name.startswith(PREFIXES))
+    values = {id(getattr(core, name)) for name in names}
+    copies = [(module, name) for module in (torch.cuda, torch.xpu) for name in ("_exchange_device", "_maybe_exchange_device")]
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith(("torch.cuda", "torch.xpu", "torch.accelerator")) and isinstance(module, ModuleType):
+            copies += [(module, name) for name, value in vars(module).items() if id(value) in values]
+    _surfaces[id(torch)] = made = Surface(names, tuple(dict.fromkeys(copies)))
+    return made
+
+
+_surfaces: dict[int, Surface] = {}
 
 
 def _watch_streams(device: ModuleType, note: Note) -> None:
@@ -95,11 +111,13 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
     """Watch an imported torch. On a cpu machine only `_lazy_init` is left to be called, and is."""
     note = recorder.note
     core = torch._C
+    before = surface(torch)
+    # What a fake has put there beyond what the build has is found by the names of the machine's own prefix.
+    prefix = {"cuda": "_cuda_", "rocm": "_cuda_", "xpu": "_xpu_"}.get(platform, "")
+    names = {*before.names, *(name for name in vars(core) if prefix and name.startswith(prefix))}
     replaced: dict[int, Callable[..., Any]] = {}
-    for name in dir(core):
-        if not name.startswith(PREFIXES):
-            continue
-        call = getattr(core, name)
+    for name in names:
+        call = getattr(core, name, None)
         level = grade(name)
         if level == "clean" or isinstance(call, type) or not callable(call):
             continue
@@ -108,10 +126,10 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
         watched = _watched(call, note, name, level)
         replaced[id(call)] = watched
         setattr(core, name, watched)
-    for module in _copies():
-        for name, value in list(vars(module).items()):
-            if id(value) in replaced and value is not replaced[id(value)]:
-                setattr(module, name, replaced[id(value)])
+    for module, name in before.copies:
+        watched_copy = replaced.get(id(getattr(module, name, None)))
+        if watched_copy is not None:
+            setattr(module, name, watched_copy)
     _watch_queries(torch.cuda, note)
     for device in (torch.cuda, getattr(torch, "xpu", None)):
         if device is None:
