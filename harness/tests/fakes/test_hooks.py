@@ -109,6 +109,21 @@ answer["repr"] = "SourceFileLoader" in repr(spec)
     }
 
 
+def test_a_module_that_puts_another_object_in_its_place_is_met_as_that_object(child: Any, tmp_path: Path) -> None:
+    (tmp_path / "swapped.py").write_text("import sys\nclass Real: VALUE = 5\nsys.modules[__name__] = Real\n")
+    found = child(
+        """
+from masquerade.fakes import hooks
+called = []
+hooks.on_import("swapped", lambda module: called.append(module.VALUE))
+import swapped
+answer["called"] = called
+""",
+        path=[tmp_path],
+    )
+    assert found == {"called": [5]}
+
+
 HIDE = """\
 from masquerade.fakes import hooks
 hooks.hide(["pkg", "other"])

@@ -71,8 +71,9 @@ answer["held"] = Holder().opened(__file__).read(6)
 )
 
 
-def test_nodes_and_paths_exist_in_every_way_of_asking(child: Any) -> None:
-    found = child(LOOK, "mi355x", ROCM)
+@pytest.mark.parametrize("before", ["", "import glob, pathlib, shutil\n"], ids=["imported-later", "imported-before"])
+def test_nodes_and_paths_exist_in_every_way_of_asking(child: Any, before: str) -> None:
+    found = child(before + LOOK, "mi355x", ROCM)
     assert found["exists"] == [True] * 5
     assert found["pathlib"] == [True, True, True, True, True, False]
     assert found["os"] == [True, True, True, True, False, "/dev/kfd"]

@@ -35,6 +35,8 @@ QUERY = """
 import pynvml
 pynvml.nvmlInit()
 answer["count"] = pynvml.nvmlDeviceGetCount()
+answer["types"] = [type(pynvml.nvmlDeviceGetMigMode(pynvml.nvmlDeviceGetHandleByIndex(0))).__name__,
+                   type(pynvml.nvmlDeviceGetCudaComputeCapability(pynvml.nvmlDeviceGetHandleByIndex(0))).__name__]
 answer["system"] = [pynvml.nvmlSystemGetDriverVersion(), pynvml.nvmlSystemGetCudaDriverVersion(),
                     pynvml.nvmlSystemGetNVMLVersion()]
 handle = pynvml.nvmlDeviceGetHandleByIndex(1)
@@ -73,7 +75,9 @@ def test_both_bindings_answer_alike(child: Any, site: list[Path], before: str) -
     assert found["Name"] == "NVIDIA H100 80GB HBM3"
     assert found["CudaComputeCapability"] == [9, 0]
     assert found["EnforcedPowerLimit"] == 700_000
+    assert found["PowerUsage"] == 50_000
     assert found["MigMode"] == [0, 0]
+    assert found["types"] == ["list", "tuple"]
     assert found["ComputeRunningProcesses"] == []
     assert found["Architecture"] == CONSTANTS["NVML_DEVICE_ARCH_HOPPER"]
     assert found["memory"] == [85027979264, 85027979264, 0]
