@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,21 @@ from masquerade.stage import Check, Record
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 WORLDS = ("cuda", "rocm", "xpu", "cpu")
 OWNERS = {"rocm": ("vendor_rocm", "vendor_rocm_smi"), "cuda": ("vendor_cuda", "vendor_cuda_smi", "vendor_flash")}
+
+#: Kinds for which a blamed line is more than can be asked for: the process left no stack.
+ABRUPT = ("crash", "exit", "timeout")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a golden table: a call, what it should answer, and what this case answers instead."""
+
+    target: str
+    args: tuple[Any, ...]
+    want: Any
+    got: Any
+    worlds: tuple[str, ...]
+    env: dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -36,13 +52,13 @@ class Case:
         call = expect.get("call")
         if subject is None:
             subject = call["target"] if call else expect["import"]
+            options.setdefault("args", tuple(call["args"]) if call else ())
         return Check(
             subject,
             machines.resolve(world),
-            args=tuple(call["args"]) if call else (),
             owners=OWNERS,
             path=tuple(os.path.normpath(self.folder / place) for place in expect["path"]),
-            env=expect.get("env", {}),
+            env={**expect.get("env", {}), **options.pop("env", {})},
             timeout=options.pop("timeout", expect.get("timeout_s", 30)),
             settle=expect.get("settle_s", 1.0),
             **options,
@@ -56,6 +72,25 @@ class Case:
         """The lines that a report may blame."""
         return {*self.expect.get("chain", ()), *([self.expect["blame"]] if self.expect.get("blame") else ())}
 
+    def want(self, world: str) -> Any:
+        """What the call that this case names should return."""
+        want = self.expect["call"]["want"]
+        return want[world] if isinstance(want, dict) else want
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the case's golden tables."""
+        route = self.expect.get("route")
+        for table in [route, *route.get("more", ())] if route else []:
+            for row in table["rows"]:
+                yield Row(
+                    table["target"],
+                    tuple(row["args"]),
+                    row["want"],
+                    row.get("got", row["want"]),
+                    (row["platform"],) if "platform" in row else WORLDS,
+                    row.get("env", {}),
+                )
+
 
 def cases(folder: str, kinds: str) -> list[Case]:
     """All cases below fixtures/`folder` whose names start with one of the letters `kinds`."""
@@ -66,11 +101,41 @@ def cases(folder: str, kinds: str) -> list[Case]:
     ]
 
 
+def named(folder: str, name: str) -> Case:
+    """The case of fixtures/`folder` whose name starts with `name`."""
+    found = [case for case in cases(folder, name[0]) if case.name.startswith(name)]
+    assert len(found) == 1, (folder, name)
+    return found[0]
+
+
 def matches(record: Record, expected: str) -> bool:
     """Whether a record holds the verdict `kind` or `kind:what`."""
     kind, _, what = expected.partition(":")
     if kind == "ok":
         return record.verdict == "ok"
-    if kind == "call-mismatch" and record.verdict == "ok":
-        return False
     return record.verdict == kind and (not what or any(f.kind == kind and f.what == what for f in record.findings))
+
+
+def told(record: Record) -> str:
+    """What a failing test should say about a record."""
+    rows = [f"  {f.kind}: {f.what} at {f.blame}, chain {[str(line) for line in f.chain]}: {f.message}" for f in record.findings]
+    return "\n".join([f"{record.id} is {record.verdict}", *rows, *record.notes, record.output[-1000:]])
+
+
+def faults(case: Case, world: str, record: Record) -> list[str]:
+    """What is wrong with a record of this case: its verdict, its blame, a finding where none may be. [] when all is right."""
+    fair = case.fair(world)
+    if fair[0] == "call-mismatch" and record.verdict == "ok":
+        # The call ran and answered wrongly, which a contract tells; here the answer is compared.
+        return [] if record.result != case.want(world) else [f"{record.result!r} should not be the wanted answer"]
+    wrong = [] if any(matches(record, verdict) for verdict in fair) else [f"verdict: want {fair}, got {record.verdict}"]
+    if fair == ["ok"] and record.findings:
+        wrong.append("a finding on a clean case")
+    worst = record.worst
+    if worst is not None and case.lines() and str(worst.blame) not in case.lines():
+        # Where no frame of the subject is on the stack there is no line to name.
+        package = case.expect["import"].partition(".")[0]
+        no_frame = worst.kind in ABRUPT or not any(row.startswith(f"{package}/") for row in worst.stack)
+        if worst.blame is not None or not no_frame:
+            wrong.append(f"blame: want one of {sorted(case.lines())}, got {worst.blame}")
+    return wrong

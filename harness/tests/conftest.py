@@ -1,0 +1,98 @@
+"""Fixtures that all folders share: a stage with its servers warm, a follow-up stage for each thread, packages made on the spot."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from masquerade.stage import Record, Stage
+
+#: The interpreters whose torch the fakes are tested on, separated as a PATH is: a CPU build, a CUDA build, a ROCm build.
+PYTHONS = [entry for entry in os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep) if entry] or [sys.executable]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes many minutes; runs only where it is asked for, with -m slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "slow" in config.getoption("markexpr"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files below `root`; text loses its common indentation."""
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else textwrap.dedent(text).encode())
+    return root
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    """The fork server, two at a time, with this interpreter's torch."""
+    with Stage(jobs=2) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def one() -> Iterator[Stage]:
+    """A stage with one server: the next check meets the server that the check before it met."""
+    with Stage() as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Iterator[Stage]:
+    """Fresh interpreters, two at a time."""
+    with Stage(isolation="fresh", jobs=2) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session", params=PYTHONS, ids=lambda python: Path(python).parents[1].name)
+def torch_stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A stage for each interpreter of MASQUERADE_TEST_PYTHONS. Skips where one has no torch."""
+    with Stage(request.param) as stage:
+        if not stage.facts["torch"]:
+            pytest.skip(f"{request.param} has no torch")
+        yield stage
+
+
+Run = Callable[..., Record]
+
+
+@pytest.fixture
+def run(one: Stage, tmp_path: Path) -> Run:
+    """Import `subject` on `on`, after writing `source` as its module, and give the record."""
+
+    def run(source: str | bytes, subject: str = "subject", on: str = "cpu", **options: Any) -> Record:
+        module = subject.partition(":")[0]
+        write(tmp_path, {module.replace(".", "/") + ".py": source})
+        return one.run(subject, on=on, path=[tmp_path], **options)
+
+    return run
+
+
+@pytest.fixture
+def ask(torch_stage: Stage, tmp_path: Path) -> Callable[..., Any]:
+    """Call `answer()` of `source` on a machine, beside torch; gives what it returned. Fails with the child's own words."""
+
+    def ask(source: str, on: str = "h200", **options: Any) -> Any:
+        write(tmp_path, {"subject.py": source})
+        record = torch_stage.run("subject:answer", on=on, path=[tmp_path], **options)
+        grave = [f for f in record.findings if f.kind in ("import-error", "call-mismatch", "crash", "exit", "timeout")]
+        assert not grave, [(f.kind, f.what, f.message, f.stack[-3:]) for f in grave] + [record.output[-2000:]]
+        return record.result
+
+    return ask
