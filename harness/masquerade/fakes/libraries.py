@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .nvml import ANSWERS, Nvml, Refused
+from .nvml import ANSWERS, LIBRARY_NOT_FOUND, Nvml, Refused, start_code
 from .world import NoAnswerError, World
 
 INSUFFICIENT_SIZE = 7
@@ -21,7 +21,7 @@ INSUFFICIENT_SIZE = 7
 def install(world: World, nvml: Nvml) -> None:
     """Answer for libnvidia-ml where the machine has it, and deny it where the machine has none."""
     load = ctypes.CDLL.__init__
-    absent = world.management("nvml") == "absent"
+    absent = start_code(world) == LIBRARY_NOT_FOUND
 
     def __init__(
         self: Any, name: Any, mode: int = ctypes.DEFAULT_MODE, handle: Any = None, *rest: Any, **named: Any

@@ -12,7 +12,8 @@ from typing import Any
 from . import steady
 from .world import Device, NoAnswerError, UnknownValueError, World
 
-UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, DRIVER_NOT_LOADED, UNKNOWN_ERROR = 1, 2, 3, 6, 9, 999
+UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
+DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, UNKNOWN_ERROR = 9, 12, 999
 
 #: What nvmlErrorString says. Source: nvidia-ml-py, NVMLError._errcode_to_string; code 18 as nvidia-smi words it.
 ERRORS = {
@@ -116,10 +117,20 @@ def _comparable(text: str) -> str:
 
 @_answers("nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags")
 def _init(nvml: Nvml, flags: int = 0) -> None:
-    if nvml.world.management("nvml") != "ok":
-        said = str((nvml.world.fault or {}).get("management_error") or ERRORS[UNKNOWN_ERROR])
-        raise Refused(next((code for code, text in ERRORS.items() if text.lower() in said.lower()), UNKNOWN_ERROR))
+    code = start_code(nvml.world)
+    if code:
+        raise Refused(code)
     nvml.started += 1
+
+
+def start_code(world: World) -> int:
+    """What nvmlInit returns on a machine: 0, or the code whose text the machine's `management_error` contains."""
+    state = world.management("nvml")
+    if state != "failing":
+        return 0 if state == "ok" else LIBRARY_NOT_FOUND
+    said = str((world.fault or {}).get("management_error") or "").lower()
+    codes = [code for code, text in ERRORS.items() if code and text.lower() in said]
+    return max(codes, key=lambda code: len(ERRORS[code]), default=UNKNOWN_ERROR)  # the text that says most
 
 
 @_answers("nvmlShutdown")

@@ -66,9 +66,10 @@ class Paths:
     def __init__(self, platform: str, devices: list[str], paths: list[str]) -> None:
         self.entries: dict[str, Entry] = {}
         self.children: dict[str, set[str]] = {}
-        self.hidden: tuple[str, ...] = DEVICE_NODES + tuple(
-            path for owner, owned in VENDOR_PATHS.items() if owner != platform for path in owned
-        )
+        foreign = [path for owner, owned in VENDOR_PATHS.items() if owner != platform for path in owned]
+        # What the machine lists of another vendor's is there, with all that the real host has below it.
+        unlisted = (path for path in foreign if not any(listed.startswith(path) for listed in paths))
+        self.hidden: tuple[str, ...] = (*DEVICE_NODES, *unlisted)
         for path in devices:
             self.add(path, stat.S_IFCHR | 0o666)
         for path in paths:

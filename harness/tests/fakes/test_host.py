@@ -150,6 +150,12 @@ def test_its_own_vendors_toolkit_stays_as_it_is(child: Any, real_host: Path) -> 
     assert found["exists"] == [False, True, True, True, True]
 
 
+def test_another_vendors_toolkit_that_the_machine_lists_is_there(child: Any, real_host: Path) -> None:
+    """Two vendors' cards in one host."""
+    found = child(INSTALL + HIDDEN.format(top=str(real_host)), "mi355x", {"host.paths": [f"{real_host}/usr/cuda"]})
+    assert found["exists"] == [False, True, True, True, True]
+
+
 def test_the_nvidia_drivers_files(child: Any) -> None:
     found = child(
         INSTALL

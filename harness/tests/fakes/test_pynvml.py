@@ -141,7 +141,9 @@ def test_answers_are_functions_that_nvml_has() -> None:
     [
         ("Driver Not Loaded", "NVMLError_DriverNotLoaded: Driver Not Loaded"),
         ("Failed to initialize NVML: Driver/library version mismatch", "NVMLError_LibRmVersionMismatch"),
+        ("NVML Shared Library Not Found", "NVMLError_LibraryNotFound: NVML Shared Library Not Found"),
         ("Unknown Error", "NVMLError_Unknown: Unknown Error"),
+        ("what nobody has heard of", "NVMLError_Unknown: Unknown Error"),
     ],
 )
 def test_a_failing_library_gives_its_own_error(
@@ -181,6 +183,16 @@ answer["others"] = ctypes.CDLL(None).getpid() == os.getpid()
     assert found["library"].startswith("OSError: libnvidia-ml.so.1: cannot open shared object file")
     assert "libnvidia-ml.so.1" in found["tried"]
     assert found["others"] is True
+
+
+def test_a_library_that_is_not_found_is_not_found_by_ctypes_either(child: Any) -> None:
+    changes = {"management.nvml": "failing", "fault.management_error": "NVML Shared Library Not Found"}
+    found = child(
+        INSTALL + "import ctypes\nanswer['library'] = error(ctypes.CDLL, 'libnvidia-ml.so.1')",
+        "cuda-management-failing",
+        changes,
+    )
+    assert found["library"].startswith("OSError: libnvidia-ml.so.1: cannot open shared object file")
 
 
 def test_code_that_opens_the_library_itself_is_answered(child: Any) -> None:

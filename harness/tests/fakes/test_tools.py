@@ -155,6 +155,7 @@ def test_wrong_arguments(run: Run, command: str, said: str, status: int) -> None
             "Failed to initialize NVML: Driver/library version mismatch",
             18,
         ),
+        ("failing", "NVML Shared Library Not Found", "couldn't find libnvidia-ml.so library", 12),
         ("failing", "Unknown Error", "Failed to initialize NVML: Unknown Error", 255),
         ("absent", "", "couldn't find libnvidia-ml.so library", 12),
     ],
@@ -222,11 +223,19 @@ def test_rocm_tools_without_the_driver(run: Run) -> None:
     }
     assert "Driver not initialized" in run("mi300x", "rocm-smi", changes).stdout
     done = run("mi300x", "rocminfo", changes)
-    assert "ROCk module is NOT loaded" in done.stdout
+    assert "ROCk module is loaded" in done.stdout
     assert "Unable to open /dev/kfd" in done.stdout
     assert done.returncode != 0
     assert run("mi300x", "amd-smi list", changes).returncode == 255
+    absent = run("mi300x", "amd-smi list", {"management.amdsmi": "absent"})
+    assert (absent.returncode, "AMD SMI, is absent" in absent.stderr) == (1, True)
     assert run("mi300x", "rocm_agent_enumerator", changes).stdout == "gfx000\n"
+
+
+def test_rocminfo_where_the_module_is_not_loaded(run: Run) -> None:
+    done = run("mi300x", "rocminfo", {"host.dev": [], "host.paths": []})
+    assert "ROCk module is NOT loaded, possibly no GPU devices" in done.stdout
+    assert done.returncode != 0
 
 
 def test_amd_smi(run: Run) -> None:
@@ -304,6 +313,24 @@ def test_tools_of_another_machine_are_not_found_and_all_else_is(
     assert tools.masked_path(path, folder, described) == path
 
 
+def test_processes_that_make_the_same_mirror_at_once(tmp_path: Path, machine: Any, host_path: list[str]) -> None:
+    described, folder = machine("mi355x"), str(tmp_path / "tools")
+    tools.build(folder, described, sys.executable)
+    pids = []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                tools.masked_path(os.pathsep.join(host_path), folder, described)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        pids.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 4
+    mirrors = sorted(str(path) for path in (tmp_path / "tools" / "mirrors").glob("*/bin*"))
+    assert all(path.endswith("/bin") for path in mirrors)
+
+
 def test_a_mirrored_virtual_environment_is_still_one(tmp_path: Path, machine: Any, host_path: list[str]) -> None:
     described, folder = machine("mi355x"), str(tmp_path / "tools")
     path = tools.masked_path(os.pathsep.join(host_path), folder, described)
@@ -359,6 +386,8 @@ def test_each_tool_of_each_machine_of_the_zoo_answers_or_says_what_it_lacks(name
         if tool not in tools.PROGRAMS or tool in ("nvcc", "ptxas", "cuobjdump", "hipcc"):
             continue
         answer = import_module(f"masquerade.fakes.tools.{tools.PROGRAMS[tool]}").answer
+        if tool == "amd-smi" and world.management("amdsmi") == "absent":
+            continue
         for arguments in ([], ["-q"], ["-L"], ["--showproductname"], ["list"], ["static", "--json"], ["discovery"]):
             text, status = answer(world, tool, arguments)
             assert "unknown" not in text, (tool, arguments)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import stat
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..world import World
@@ -122,14 +124,17 @@ def _mirror(entry: str, folder: str, absent: frozenset[str]) -> str:
     for name in _files.listdir(entry):
         if name not in absent:
             os.symlink(os.path.join(os.path.abspath(entry), name), os.path.join(making, name))
-    if _exists(
-        os.path.join(above, "pyvenv.cfg")
-    ):  # a virtual environment is found from beside its interpreter's folder
+    if _exists(os.path.join(above, "pyvenv.cfg")):
+        # A virtual environment is found from beside its interpreter's folder.
         for name in ("pyvenv.cfg", "lib", "lib64", "include"):
             link = os.path.join(os.path.dirname(mirror), name)
-            if _exists(os.path.join(above, name)) and not _exists(link):
-                os.symlink(os.path.join(above, name), link)
-    os.rename(making, mirror)
+            if _exists(os.path.join(above, name)):
+                with suppress(FileExistsError):
+                    os.symlink(os.path.join(above, name), link)
+    try:
+        os.rename(making, mirror)
+    except OSError:  # another process was faster
+        shutil.rmtree(making)
     return mirror
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..world import Device, World
+from ..world import Device, NoAnswerError, World
 
 NOT_LOADED = "ERROR:root:Drivers not loaded (amdgpu, amd_hsmp drivers not found in modules)\n"
 
 
 def answer(world: World, name: str, arguments: list[str]) -> tuple[str, int]:
     """What `amd-smi arguments` writes, and its exit status."""
-    if world.management("amdsmi") != "ok":
+    if world.management("amdsmi") == "absent":
+        raise NoAnswerError(world.id, name, "the library that it stands on, AMD SMI, is absent there")
+    if world.management("amdsmi") == "failing":
         return NOT_LOADED, 255
     command = next((word for word in arguments if not word.startswith("-")), "")
     rows = [_ROWS[command](world, index, card) for index, card in _chosen(world, arguments)] if command in _ROWS else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from .. import steady
-from ..nvml import ERRORS, Nvml, Refused
+from ..nvml import DRIVER_NOT_LOADED, ERRORS, LIBRARY_NOT_FOUND, start_code
 from ..world import Device, World
 from . import nvidia_query
 from .nvidia_query import MIB, bus_id, known
@@ -67,15 +67,10 @@ def answer(world: World, name: str, arguments: list[str]) -> tuple[str, int]:
 
 def _failure(world: World) -> tuple[str, int] | None:
     """How the tool ends where NVML does not start."""
-    if world.management("nvml") == "absent":
-        return NO_LIBRARY, 12
-    try:
-        Nvml(world).call("nvmlInit_v2")
-    except Refused as refused:
-        if refused.code == 9:
-            return NO_DRIVER, 9
-        return f"Failed to initialize NVML: {ERRORS.get(refused.code, ERRORS[999])}\n", min(refused.code, 255)
-    return None
+    code = start_code(world)
+    if code in (DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND):
+        return (NO_DRIVER if code == DRIVER_NOT_LOADED else NO_LIBRARY), code
+    return (f"Failed to initialize NVML: {ERRORS[code]}\n", min(code, 255)) if code else None
 
 
 _SHORT = {"i": "id", "L": "list-gpus", "q": "query", "m": "matrix"}

@@ -86,7 +86,7 @@ _SHORT = {
 
 def answer(world: World, name: str, arguments: list[str]) -> tuple[str, int]:
     """What `rocm-smi arguments` writes, and its exit status."""
-    if world.management("amdsmi") != "ok" and world.fault:
+    if world.management("amdsmi") == "failing":
         return "ERROR:root:Driver not initialized (amdgpu not found in modules)\n", 0
     options = [_SHORT.get(word.lstrip("-"), word.lstrip("-")) for word in arguments if word.startswith("-")]
     cards = _chosen(world, arguments)

@@ -11,6 +11,7 @@ from typing import Any
 from .. import visible
 from ..world import Device, World
 
+LOADED = "\x1b[37mROCk module is loaded\x1b[0m\n"
 NOT_LOADED = "\x1b[31mROCk module is NOT loaded, possibly no GPU devices\x1b[0m\n"
 NO_KFD = "Unable to open /dev/kfd read-write: No such file or directory\n"
 
@@ -23,21 +24,22 @@ def answer(world: World, name: str, arguments: list[str]) -> tuple[str, int]:
         key = "gcn_arch_name" if "-name" in arguments else "arch"
         found = [str(device.known(key) or device.known("arch", "")) for device in devices]
         return "".join(line + "\n" for line in (found if key == "gcn_arch_name" else ["gfx000", *found])), 0
-    if not _loaded(world):
-        return NOT_LOADED + (NO_KFD if "/dev/kfd" not in world.known("host.dev", []) else ""), 255
-    text = _HEAD + _cpu(world)
+    if not _has_kfd(world):
+        # The module is there where a container was not given the node.
+        return (LOADED if "/sys/module/amdgpu" in world.known("host.paths", []) else NOT_LOADED) + NO_KFD, 255
+    text = LOADED + _HEAD + _cpu(world)
     for number, device in enumerate(devices, 2):
         text += _agent(number) + _gpu(device, number - 1)
     return text + "*** Done ***             \n", 0
 
 
-def _loaded(world: World) -> bool:
-    return "/dev/kfd" in world.known("host.dev", []) or not world.fault
+def _has_kfd(world: World) -> bool:
+    return "/dev/kfd" in world.known("host.dev", [])
 
 
 def _agents(world: World) -> list[Device]:
     """The GPUs that ROCr shows; none where its driver is not there."""
-    if not _loaded(world):
+    if not _has_kfd(world):
         return []
     environ = {key: value for key, value in world.environ.items() if key == "ROCR_VISIBLE_DEVICES"}
     devices = world.devices if world.platform == "rocm" else world.cards("rocm")
@@ -45,7 +47,6 @@ def _agents(world: World) -> list[Device]:
 
 
 _HEAD = """\
-\x1b[37mROCk module is loaded\x1b[0m
 =====================    
 HSA System Attributes    
 =====================    
