@@ -28,10 +28,10 @@ def test_e8m0_refuses_other_dtypes():
 
 
 @given(st.floats(width=32, allow_nan=False), st.integers(-254, 254))
-def test_times_power_of_two_is_exact_or_rounds_once(x, exponent):
+def test_times_power_of_two_is_exact(x, exponent):
     got = e8m0.times_power_of_two(torch.tensor([x]), torch.tensor([exponent])).item()
     want = torch.tensor(x, dtype=torch.float64) * 2.0**exponent
-    if want.abs() >= 2.0**-126 or want == 0 or exponent < 0 <= abs(x) - 2.0**-62:
+    if want.abs() >= 2.0**-126 or want == 0:  # no promise for subnormal results, which may round twice
         assert got == want.float().item()
 
 

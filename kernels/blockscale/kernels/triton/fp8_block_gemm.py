@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from blockscale.kernels.triton.language import tl, triton
-from blockscale.kernels.triton.scales import e4m3fn_to_fp16, load_scale
+from blockscale.kernels.triton.scales import e4m3fn_to_fp16, load_scale, narrow
 
 
 @triton.jit
@@ -42,6 +42,7 @@ def _gemm(
     SPLIT_K: tl.constexpr,
     EVEN_K: tl.constexpr,  # K is a multiple of BLOCK_K
     DECODE: tl.constexpr,  # operands are uint8 codes of e4m3fn
+    INTERPRETED: tl.constexpr,
 ):
     # Tiles in groups of GROUP_M rows of tiles, so that neighbours in time share operands in the L2 cache.
     tile = tl.program_id(0)
@@ -104,7 +105,7 @@ def _gemm(
 
     split = tl.program_id(1).to(tl.int64)
     target = out + split * stride_out_split + m.to(tl.int64)[:, None] * stride_out_m + n[None, :] * stride_out_n
-    tl.store(target, accumulator.to(out.dtype.element_ty), mask=(m < M)[:, None] & (n < N)[None, :])
+    tl.store(target, narrow(accumulator, out.dtype.element_ty, INTERPRETED), mask=(m < M)[:, None] & (n < N)[None, :])
 
 
 @triton.jit
@@ -113,13 +114,14 @@ def _sum_splits(
     out,  # (size,)
     size,
     SPLIT_K: tl.constexpr,
+    INTERPRETED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for split in tl.static_range(SPLIT_K):
         total += tl.load(partial + split * size + i, mask=i < size, other=0.0)
-    tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
+    tl.store(out + i, narrow(total, out.dtype.element_ty, INTERPRETED), mask=i < size)
 
 
 def block_k_step(block_k: int) -> int:
@@ -175,6 +177,7 @@ def fp8_block_gemm(
         SPLIT_K=split_k,
         EVEN_K=K % step == 0,
         DECODE=decode,
+        INTERPRETED=A.device.type == "cpu",
         **config,
     )
     return out if split_k == 1 else sum_splits(partial, out)
@@ -183,7 +186,8 @@ def fp8_block_gemm(
 def sum_splits(partial: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """Launch: `out` becomes the sum of `partial` (SPLIT_K, *out.shape) fp32 over its first dimension, in order."""
     size = out.numel()
-    _sum_splits[(triton.cdiv(size, 1024),)](partial, out, size, SPLIT_K=partial.shape[0], BLOCK=1024)
+    grid = (triton.cdiv(size, 1024),)
+    _sum_splits[grid](partial, out, size, partial.shape[0], INTERPRETED=out.device.type == "cpu", BLOCK=1024)
     return out
 
 

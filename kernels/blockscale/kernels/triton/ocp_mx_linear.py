@@ -10,6 +10,7 @@ from blockscale.formats.mx import E2M1, ScaleRounding
 from blockscale.kernels.triton import mxfp4
 from blockscale.kernels.triton.fp8_block_gemm import sum_splits
 from blockscale.kernels.triton.language import tl, triton
+from blockscale.kernels.triton.scales import narrow
 
 
 @triton.jit
@@ -122,7 +123,7 @@ def _gemm(
 
     split = tl.program_id(1).to(tl.int64)
     target = out + (split * M + m.to(tl.int64))[None, :] * N + n[:, None]
-    tl.store(target, accumulator.to(out.dtype.element_ty), mask=(n < N)[:, None] & (m < M)[None, :])
+    tl.store(target, narrow(accumulator, out.dtype.element_ty, INTERPRETED), mask=(n < N)[:, None] & (m < M)[None, :])
 
 
 @triton.jit

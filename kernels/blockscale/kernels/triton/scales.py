@@ -24,6 +24,16 @@ def load_scale(pointers):
 
 
 @triton.jit
+def narrow(value, dtype: tl.constexpr, INTERPRETED: tl.constexpr):
+    """fp32 to the output's dtype, to nearest even. Triton's interpreter cuts bf16 off, so it is rounded for it here."""
+    if INTERPRETED and dtype == tl.bfloat16:
+        bits = value.to(tl.int32, bitcast=True)
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000).to(tl.float32, bitcast=True)
+        value = tl.where(value == value, rounded, value)
+    return value.to(dtype)
+
+
+@triton.jit
 def e4m3fn_to_fp16(code):
     """uint8 codes to fp16, exactly, with integer steps: for NVIDIA before sm_89, where Triton has no e4m3 type."""
     code = code.to(tl.int16)

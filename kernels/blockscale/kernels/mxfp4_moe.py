@@ -1,0 +1,182 @@
+"""MXFP4 mixture of experts: routed rows through w13, its gated activation and w2, then the weighted sum."""
+
+from __future__ import annotations
+
+import torch
+
+from blockscale.formats import fp8, mx
+from blockscale.kernels import configs, cpu, dispatch
+from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, expect_same_device, expect_shape
+from blockscale.kernels.moe_routing import local_experts, sort_into_tiles
+from blockscale.kernels.swiglu import SWIGLU_OAI, SwiGLU
+
+ACTIVATION_FORMATS = ("bf16", "mxfp8", "fp8")
+"""What the activations are rounded to before each GEMM: nothing, MXFP8 blocks of 32, or e4m3 in groups of 128."""
+
+
+def mxfp4_moe(
+    x: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    w13: torch.Tensor,
+    w13_scale: torch.Tensor,
+    w2: torch.Tensor,
+    w2_scale: torch.Tensor,
+    *,
+    w13_bias: torch.Tensor | None = None,
+    w2_bias: torch.Tensor | None = None,
+    activation: SwiGLU = SWIGLU_OAI,
+    expert_map: torch.Tensor | None = None,
+    hidden_pad: int = 0,
+    intermediate_pad: int = 0,
+    activation_format: str = "bf16",
+) -> torch.Tensor:
+    """For each token the weighted sum over its experts of w2 @ activation(w13 @ x): (M, H) bf16.
+
+    x: (M, H) bf16. topk_ids: (M, k) int32 or int64, global expert ids; topk_weights: (M, k) float.
+    w13: (E, 2 I_p, H_p / 2) and w2: (E, H_p, I_p / 2) uint8, packed e2m1; their scales (E, 2 I_p, H_p / 32) and
+    (E, H_p, I_p / 32) e8m0. The weights may be padded: H = H_p - hidden_pad and I = I_p - intermediate_pad, both even,
+    and what lies in the padding is not read. Where rows are not interleaved, gates start at row 0 and ups at I_p.
+    w13_bias: (E, 2 I_p), w2_bias: (E, H_p), any float dtype. expert_map: (global experts,), local ids, and -1 for
+    experts of other ranks, whose share is left out. Raises ValueError, before anything runs, for what does not fit; on
+    the CPU for ids out of range too.
+    """
+    scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
+    w13_scale, w2_scale = (s.view(torch.uint8) if s.dtype == torch.float8_e8m0fnu else s for s in scales.values())
+    _check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+    _check_tokens(x, topk_weights, topk_ids, w13, expert_map, hidden_pad, activation_format)
+    if x.shape[0] == 0:
+        return torch.empty_like(x)
+    run = _triton if dispatch.runs_on_triton(x) else _cpu
+    local = local_experts(topk_ids, expert_map)
+    intermediate = w2.shape[2] * 2 - intermediate_pad
+    w13_bias, w2_bias = (None if bias is None else bias.float() for bias in (w13_bias, w2_bias))
+    return run(
+        x, topk_weights.float(), local, w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, activation, intermediate,
+        activation_format,
+    )  # fmt: skip
+
+
+def _triton(
+    x: torch.Tensor, topk_weights: torch.Tensor, local: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
+    w2: torch.Tensor, w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
+    activation: SwiGLU, intermediate: int, activation_format: str,
+) -> torch.Tensor:  # fmt: skip
+    from blockscale.kernels.triton import mxfp4_moe as kernel
+
+    experts, hidden, top_k = w13.shape[0], x.shape[1], local.shape[1]
+    per_expert = -(-local.numel() // experts)
+    config = configs.choose("mxfp4_moe", dispatch.arch_of(x), per_expert, w13.shape[1], hidden)
+    tiles = sort_into_tiles(local, experts, config.pop("BLOCK_M"))
+    row_weight = topk_weights.flatten().contiguous()
+    x = _rounded(x, activation_format)
+    inner = kernel.grouped_gemm(
+        x, w13, w13_scale, w13_bias, row_weight, tiles, n=2 * intermediate, k=hidden, top_k=top_k,
+        activation=activation, config=config,
+    )  # fmt: skip
+    inner = _rounded(inner, activation_format)
+    rows = kernel.grouped_gemm(
+        inner, w2, w2_scale, w2_bias, row_weight, tiles, n=hidden, k=intermediate, top_k=1, activation=None,
+        config=config,
+    )  # fmt: skip
+    return kernel.sum_slots(rows, local.contiguous())
+
+
+def _cpu(
+    x: torch.Tensor, topk_weights: torch.Tensor, local: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
+    w2: torch.Tensor, w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
+    activation: SwiGLU, intermediate: int, activation_format: str,
+) -> torch.Tensor:  # fmt: skip
+    """Expert by expert: the rows it was given, through its weights dequantized to bf16."""
+    hidden = x.shape[1]
+    out = torch.zeros(x.shape, dtype=torch.float32)
+    x = _rounded(x, activation_format)
+    # Of the padded rows of w13, those in use.
+    used = torch.arange(2 * intermediate)
+    if not activation.interleaved:
+        used[intermediate:] += w13.shape[1] // 2 - intermediate
+    for expert in local.unique().tolist():
+        if expert < 0:
+            continue
+        token, slot = (local == expert).nonzero(as_tuple=True)
+        columns = x[token] @ cpu.dequantize_mxfp4(w13[expert], w13_scale[expert])[used, :hidden].T
+        columns = columns.float() if w13_bias is None else columns.float() + w13_bias[expert][used]
+        inner = _rounded(activation(*activation.gate_and_up(columns)).bfloat16(), activation_format)
+        rows = (inner @ cpu.dequantize_mxfp4(w2[expert], w2_scale[expert])[:hidden, :intermediate].T).float()
+        if w2_bias is not None:
+            rows += w2_bias[expert][:hidden]
+        out.index_add_(0, token, rows * topk_weights[token, slot].unsqueeze(1))
+    return out.to(x.dtype)
+
+
+def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:
+    """x as a GEMM in this format sees it, in bf16, which holds every such value."""
+    if activation_format == "bf16":
+        return x
+    if activation_format == "mxfp8":
+        padded = torch.nn.functional.pad(x, (0, -x.shape[1] % mx.BLOCK))
+        quantized = mx.quantize(padded, mx.ScaleRounding.RCEIL, mx.E4M3FN)
+        return mx.dequantize(*quantized, torch.bfloat16)[:, : x.shape[1]].contiguous()
+    elements, scale = fp8.quantize_groups(x, 128, torch.float8_e4m3fn, torch.float8_e8m0fnu)
+    return fp8.dequantize_groups(elements, scale, 128).bfloat16()
+
+
+def _check_weights(
+    w13: torch.Tensor, w13_scale: torch.Tensor, w2: torch.Tensor, w2_scale: torch.Tensor,
+    w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None, hidden_pad: int, intermediate_pad: int,
+) -> None:  # fmt: skip
+    for name, weight in {"w13": w13, "w2": w2}.items():
+        expect(weight.dim() == 3, name, f"{weight.dim()} dimensions", "three, (experts, rows, columns / 2)")
+        expect_dtype(name, weight, (torch.uint8,))
+        expect_contiguous(name, weight)
+    E, hidden, intermediate = w2.shape[0], w2.shape[1], w2.shape[2] * 2
+    is_whole = hidden % mx.BLOCK == 0 and intermediate % mx.BLOCK == 0 and E > 0 and hidden > 0 and intermediate > 0
+    expect(is_whole, "w2", f"shape {tuple(w2.shape)}", f"(E, H, I / 2) with H and I multiples of {mx.BLOCK}")
+    expect_shape("w13", w13, (E, 2 * intermediate, hidden // 2), "(E, 2 I, H / 2) for w2's (E, H, I / 2)")
+    expect_shape("w13_scale", w13_scale, (E, 2 * intermediate, hidden // mx.BLOCK), "one scale per row and block of 32")
+    expect_shape("w2_scale", w2_scale, (E, hidden, intermediate // mx.BLOCK), "one scale per row and block of 32")
+    for name, scale in {"w13_scale": w13_scale, "w2_scale": w2_scale}.items():
+        expect_dtype(name, scale, (torch.uint8,))
+        expect_contiguous(name, scale)
+    if w13_bias is not None:
+        expect_shape("w13_bias", w13_bias, (E, 2 * intermediate), "one for each row of w13")
+    if w2_bias is not None:
+        expect_shape("w2_bias", w2_bias, (E, hidden), "one for each row of w2")
+    for name, pad, size in (("hidden_pad", hidden_pad, hidden), ("intermediate_pad", intermediate_pad, intermediate)):
+        expect(0 <= pad < size and pad % 2 == 0, name, pad, f"an even number from 0 to {size - 2}")
+
+
+def _check_tokens(
+    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor,
+    expert_map: torch.Tensor | None, hidden_pad: int, activation_format: str,
+) -> None:  # fmt: skip
+    hidden = w13.shape[2] * 2 - hidden_pad
+    expect(x.dim() == 2 and x.shape[1] == hidden, "x", f"shape {tuple(x.shape)}", f"(M, {hidden})")
+    expect_dtype("x", x, (torch.bfloat16,))
+    expect_contiguous("x", x)
+    expect(
+        topk_ids.dim() == 2 and len(topk_ids) == len(x), "topk_ids", f"shape {tuple(topk_ids.shape)}", f"({len(x)}, k)"
+    )
+    expect(topk_ids.shape[1] > 0, "topk_ids", f"shape {tuple(topk_ids.shape)}", "at least one expert per token")
+    expect_dtype("topk_ids", topk_ids, (torch.int32, torch.int64))
+    expect_shape("topk_weights", topk_weights, topk_ids.shape, "as topk_ids")
+    expect_dtype("topk_weights", topk_weights, (torch.float32, torch.bfloat16, torch.float16))
+    expect(
+        activation_format in ACTIVATION_FORMATS,
+        "activation_format",
+        repr(activation_format),
+        f"one of {ACTIVATION_FORMATS}",
+    )
+    experts = w13.shape[0]
+    if expert_map is not None:
+        expect(expert_map.dim() == 1, "expert_map", f"shape {tuple(expert_map.shape)}", "(global experts,)")
+        expect_dtype("expert_map", expert_map, (torch.int32, torch.int64))
+        experts = len(expert_map)
+    expect_same_device(x=x, topk_weights=topk_weights, topk_ids=topk_ids, w13=w13)
+    if x.device.type == "cpu" and topk_ids.numel():  # asking a device would stall its stream
+        low, high = int(topk_ids.min()), int(topk_ids.max())
+        expect(low >= 0 and high < experts, "topk_ids", f"ids from {low} to {high}", f"ids from 0 to {experts - 1}")
+        if expert_map is not None:
+            low, high = int(expert_map.min()), int(expert_map.max())
+            in_range = low >= -1 and high < w13.shape[0]
+            expect(in_range, "expert_map", f"local ids from {low} to {high}", f"-1, or 0 to {w13.shape[0] - 1}")
