@@ -120,6 +120,7 @@ def run(request: dict[str, Any], memory: mmap) -> NoReturn:
         close(encode(outcome).encode())
         told["message"] = message(error)
 
+    lift = limited(request.get("memory_limit"))
     started = monotonic()
     try:
         module = import_module(subject)
@@ -133,7 +134,9 @@ def run(request: dict[str, Any], memory: mmap) -> NoReturn:
             outcome["result"] = result_of(value)
             wait(alive, monotonic() + settle, monotonic, sleep)
     except base as error:
+        lift()
         failed(error)
+    lift()
     if getpid() != owner:
         leave(0)  # the subject forked and let both processes return
     try:
@@ -161,6 +164,26 @@ def wait(alive: Callable[[], int], deadline: float, monotonic: Callable[[], floa
         if alive() <= 0 or monotonic() >= deadline:
             return
         sleep(0.005)
+
+
+#: Bytes kept back from a check with a memory limit, so that its end can be told after it has taken all.
+_RESERVE = 8 << 20
+
+
+def limited(allowed: int | None) -> Callable[[], None]:
+    """Let this process take `allowed` bytes of private memory on top of what it has.
+
+    Gives a function that sets the reserve free; the limit itself stays.
+    """
+    if not allowed:
+        return lambda: None
+    import resource
+
+    reserve = [bytearray(_RESERVE)]  # never touched: it takes no page
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        held = next(int(row.split()[1]) * 1024 for row in file if row.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (held + allowed, held + allowed))
+    return reserve.clear
 
 
 def private_bytes() -> int:
@@ -191,11 +214,6 @@ def prepare(request: dict[str, Any], append: Callable[[bytes], bool], phase: dic
             os.environ[name] = value
     sys.path[:0] = request.get("path", [])
     sys.argv[:] = [""]
-    limit = request.get("memory_limit")
-    if limit:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     disguise(request["machine"], folder=request.get("tools", ""))
     append(encoder()({"kind": "subject", "what": request["module"], "places": places(request["module"])}).encode())
     alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}))
