@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import given
@@ -217,3 +219,13 @@ def test_bad_arguments_are_named(case, path):
     spoil(call)
     with pytest.raises(ValueError, match=message):
         mxfp4_moe(**call)
+
+
+def test_the_limit_is_felt(path):
+    """Gates above 7 and ups beyond 7 on both sides, where the clamps decide the answer."""
+    call = problem(8)
+    call["x"] = call["x"] * 16
+    unlimited = dataclasses.replace(SWIGLU_OAI, limit=None)
+    want = float64_answer(**call)
+    assert relative_error(mxfp4_moe(**call), want) < 1e-2
+    assert relative_error(mxfp4_moe(**call, activation=unlimited), want) > 0.5

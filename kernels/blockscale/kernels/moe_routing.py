@@ -39,7 +39,6 @@ def sort_into_tiles(local: torch.Tensor, experts: int, size: int) -> Tiles:
     per_expert = torch.zeros(experts + 1, dtype=torch.int64, device=flat.device)
     per_expert.scatter_add_(0, flat, torch.ones_like(flat))
     tiles = (per_expert + size - 1) // size
-    tiles[experts] = 0  # what no local expert takes
     last_tile = tiles.cumsum(0)
     first_row = (last_tile - tiles) * size
     # An assignment's row: its expert's first row, plus its rank within that expert.
