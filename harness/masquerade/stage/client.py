@@ -209,7 +209,11 @@ class Stage:
         return self._tools[machine.id]
 
     def _request(self, check: Check) -> dict[str, Any]:
-        machine = machines.install(check.machine, check.present, check.absent)
+        machine = check.machine
+        if check.present or check.absent:
+            if machine.platform == "here":
+                raise SubjectError("the machine here has the packages that are installed: no package can be added or hidden")
+            machine = machines.install(machine, check.present, check.absent)
         module, _, function = check.subject.partition(":")
         document = machine.to_json()
         return {
