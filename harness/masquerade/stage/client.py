@@ -284,7 +284,12 @@ class Stage:
 
             def hand_out(server: _Server) -> None:
                 check, tries = waiting.popleft()
-                wire.send(server.socket, self._request(check))
+                request = self._request(check)
+                try:
+                    wire.send(server.socket, request)
+                except OSError:  # the server died while it had nothing to do
+                    server = self._replace(server)
+                    wire.send(server.socket, request)
                 running[server] = (check, tries)
                 selector.register(server.socket, selectors.EVENT_READ, server)
 
