@@ -17,12 +17,21 @@ MANAGEMENT = frozenset({"pynvml", "amdsmi"})
 
 #: What a package's own import does on the real machine, by `on_import` of the machine's file.
 ON_IMPORT = {
-    "device-init": "torch.{device}.current_device()",
-    "fork-poison": "torch._C._{device}_getDeviceCount()",
+    "device-init": {
+        "cuda": "torch.cuda.current_device()",
+        "rocm": "torch.cuda.current_device()",
+        "xpu": "torch.xpu.current_device()",
+    },
+    "fork-poison": {
+        "cuda": "torch._C._cuda_getDeviceCount()",
+        "rocm": "torch._C._cuda_getDeviceCount()",
+        "xpu": "torch._C._xpu_getDeviceCount()",
+    },
+    "queried": {"cuda": "pynvml.nvmlInit()", "rocm": "amdsmi.amdsmi_init()"},
 }
-_WITH_TORCH = """\
+_SOURCE = """\
 try:
-    import torch
+    import {module}
 except ModuleNotFoundError:
     pass
 else:
@@ -51,9 +60,8 @@ def install(world: World) -> None:
 
 def _maker(world: World, package: str, values: dict[str, Any]) -> hooks.MakeSpec:
     """What gives the specs of one package: itself, and any dotted name below while it is a stand-in."""
-    device = "xpu" if world.platform == "xpu" else "cuda"
-    action = ON_IMPORT.get(values.get("on_import") or "", "")
-    source = _WITH_TORCH.format(action=action.format(device=device)) if action else ""
+    action = ON_IMPORT.get(values.get("on_import") or "", {}).get(world.platform)
+    source = _SOURCE.format(module=action.partition(".")[0], action=action) if action else ""
 
     def make_spec(name: str) -> ModuleSpec | None:
         if name != package and not is_stand_in(sys.modules.get(package)):

@@ -145,6 +145,18 @@ answer["imported"] = torch.touched
     assert found["imported"] == ([] if probe is None else [[probe, "<masquerade stand-in>/vendorlib/__init__.py"]])
 
 
+def test_executing_a_stand_in_asks_the_management_library_as_the_package_does(child: Any) -> None:
+    changes = {"packages.present": {"vendorlib": {"version": "1", "on_import": "queried"}}}
+    found = child(
+        INSTALL + "from masquerade.fakes import amdsmi as fake\nfake.install(world)\nimport amdsmi\n"
+        "answer['before'] = error(amdsmi.amdsmi_get_processor_handles).partition(':')[0]\nimport vendorlib\n"
+        "answer['after'] = len(amdsmi.amdsmi_get_processor_handles())",
+        "mi355x",
+        changes,
+    )
+    assert found == {"before": "AmdSmiLibraryException", "after": 1}
+
+
 def test_a_stand_in_that_would_open_the_device_does_without_torch(child: Any) -> None:
     changes = {"packages.present": {"vendorlib": {"version": "1", "on_import": "device-init"}}}
     found = child(
