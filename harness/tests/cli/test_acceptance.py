@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ CASES = FIXTURES / "cases"
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fork server needs Linux")
 
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+
 
 def masquerade(*words: str, **how) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -27,6 +30,7 @@ def masquerade(*words: str, **how) -> subprocess.CompletedProcess[str]:
     )
 
 
+@needs_torch
 def test_a_transitive_probe_is_found_from_every_module_and_told_once(tmp_path) -> None:
     report = tmp_path / "report.json"
     done = masquerade("scan", "badpkg", "--path", str(CASES / "a09_transitive_cli"), "--report", f"json:{report}")
@@ -106,6 +110,7 @@ def test_ctrl_c_tells_what_is_known_and_leaves_no_process(tmp_path) -> None:
         time.sleep(0.05)
 
 
+@needs_torch
 @pytest.mark.parametrize("status", [0, 4])
 def test_a_command_in_disguise_keeps_its_streams_and_status(status) -> None:
     code = f"import torch, sys; print(torch.cuda.get_device_properties(0).name, sys.stdin.read()); sys.exit({status})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ README = ROOT / "README.md"
 pytestmark = pytest.mark.skipif(not README.exists(), reason="not run from the repository")
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_the_example_is_what_the_tool_prints() -> None:
     [block] = re.findall(r"^    \$ masquerade (.+)\n\n((?:    .*\n|\n)+?)(?=^\S)", README.read_text(), re.M)
     words, shown = block
