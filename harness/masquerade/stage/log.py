@@ -155,7 +155,8 @@ def _closing(memory: mmap) -> bytes | None:
 
 def _region_events(memory: mmap, base: int, slots: int) -> Iterator[bytes | None]:
     """The events of one region; None for each that is spoilt or incomplete."""
-    open_events: dict[int, list[bytes | None]] = {}
+    # event -> (parts announced, the parts that are there). What a child announces takes no room here.
+    found: dict[int, tuple[int, dict[int, bytes]]] = {}
     hole = 0
     for number in range(1, slots):
         try:
@@ -170,11 +171,11 @@ def _region_events(memory: mmap, base: int, slots: int) -> Iterator[bytes | None
             continue
         hole = 0
         event, part, parts, piece = slot
-        pieces = open_events.setdefault(event, [None] * parts)
-        if len(pieces) == parts and part < parts:
+        announced, pieces = found.setdefault(event, (parts, {}))
+        if announced == parts and part < parts:
             pieces[part] = piece
-    for pieces in open_events.values():
-        yield None if None in pieces else b"".join(piece for piece in pieces if piece is not None)
+    for announced, pieces in found.values():
+        yield b"".join(pieces[part] for part in range(announced)) if len(pieces) == announced > 0 else None
 
 
 def read(memory: mmap) -> Contents:

@@ -1,0 +1,178 @@
+"""Who outlives whom: a server that is killed loses no result, a tool that is killed leaves no process, nothing leaves a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from cases import named, told
+from conftest import write
+from processes import below, end
+
+from masquerade import machines
+from masquerade.stage import Check, Stage, StageError, SubjectError
+
+HARNESS = Path(machines.__file__).parents[2]
+
+#: The interpreter below a virtual environment: without torch its server starts at once.
+BARE = getattr(sys, "_base_executable", sys.executable)
+
+#: Says where it is, then sleeps.
+SLEEPER = "import os, time\nopen(os.environ['SAY'], 'w').close()\ntime.sleep(60)\n"
+
+
+def wait_for(file: Path, process: subprocess.Popen[str] | None = None) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} did not come"
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def many(folder: Path, count: int) -> list[Check]:
+    write(folder, {f"m{n}.py": f"import time; time.sleep(0.05); N = {n}\ndef get(): return N" for n in range(count)})
+    return [Check(f"m{n}:get", machines.resolve("cpu"), path=(str(folder),)) for n in range(count)]
+
+
+def test_a_server_that_is_killed_loses_no_result(tmp_path: Path) -> None:
+    with Stage(BARE, jobs=2) as stage:
+        results = []
+        for place, record in enumerate(stage.run_all(many(tmp_path, 12))):
+            results.append(record.result)
+            assert record.verdict == "ok", told(record)
+            if place in (2, 5):
+                os.kill(stage._servers[place % 2].process.pid, signal.SIGKILL)
+    assert sorted(results) == list(range(12))
+
+
+def test_a_server_that_is_killed_between_two_runs_is_replaced(tmp_path: Path) -> None:
+    with Stage(BARE) as stage:
+        (first, *rest) = many(tmp_path, 3)
+        assert [record.result for record in stage.run_all([first])] == [0]
+        stage._servers[0].process.kill()
+        stage._servers[0].process.wait()
+        assert [record.result for record in stage.run_all(rest)] == [1, 2]
+
+
+def test_a_subject_that_kills_its_server_is_a_crash_and_disturbs_nobody(tmp_path: Path) -> None:
+    write(tmp_path, {"kills.py": "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(5)\n"})
+    with Stage(BARE) as stage:
+        record = stage.run("kills", path=[tmp_path])
+        assert record.verdict == "crash" and "the subject ended the process that started it" in record.notes, told(record)
+        assert stage.run("json").verdict == "ok"
+
+
+def test_an_abandoned_run_ends_its_child(tmp_path: Path) -> None:
+    write(tmp_path, {"quick.py": "", "sleeper.py": SLEEPER})
+    said = tmp_path / "said"
+    with Stage(BARE, jobs=2) as stage:
+        checks = [
+            Check(name, machines.resolve("cpu"), path=(str(tmp_path),), env={"SAY": str(said)})
+            for name in ("sleeper", "quick")
+        ]
+        records = stage.run_all(checks)
+        assert next(records).subject == "quick"
+        wait_for(said)
+        started = {pid for server in stage._servers for pid in below(server.process.pid)}
+        assert started
+        records.close()
+        assert end(started) == set()
+        assert stage.run("quick", path=[tmp_path]).verdict == "ok"
+
+
+TOOL = """\
+import sys
+from masquerade.stage import Stage
+with Stage({python!r}) as stage:
+    stage.run("sleeper", path=[{folder!r}], env={{"SAY": {said!r}}})
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_tool_that_is_killed_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    child = "import subprocess\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\n" + SLEEPER
+    write(tmp_path, {"sleeper.py": child})
+    said = tmp_path / "said"
+    source = TOOL.format(python=BARE, folder=str(tmp_path), said=str(said))
+    process = subprocess.Popen(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONPATH": str(HARNESS)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_for(said, process)
+        started = below(process.pid)
+        assert len(started) >= 3  # the server, its child, and that one's sleep
+        process.send_signal(number)
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert end(started) == set()
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with Stage(BARE) as stage:
+        for case in ("i09", "i17", "o01"):
+            assert len(list(stage.run_all([named("hostile", case).check(world) for world in ("cuda", "rocm")]))) == 2
+        assert list(folder.iterdir())  # the machines' tools
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interpreter_that_is_not_there() -> None:
+    with Stage("/no/such/python") as stage, pytest.raises(StageError, match="cannot start /no/such/python"):
+        stage.run("json")
+
+
+def test_an_interpreter_that_is_none() -> None:
+    with Stage("/bin/false") as stage, pytest.raises(StageError, match="the server did not start: it ended with status 1"):
+        stage.run("json")
+
+
+def test_a_server_with_a_second_thread_refuses_to_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    write(tmp_path, {"sitecustomize.py": source})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(BARE) as stage, pytest.raises(StageError, match=r"refuses to start: the server has \d threads"):
+        stage.run("json")
+
+
+def test_a_server_in_which_a_device_is_open_refuses_to_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import torch\ntorch.cuda.is_initialized = lambda: True\n"
+    write(tmp_path, {"sitecustomize.py": source})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage() as stage, pytest.raises(StageError, match="torch.cuda is initialized after `import torch` alone"):
+        stage.run("json")
+
+
+def test_a_torch_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"torch/__init__.py": "import torch.part\nraise OSError('libcudart.so.13: not found')", "torch/part.py": ""})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(BARE) as stage:
+        assert stage.facts["torch"] is None
+        assert stage.facts["torch_error"] == "OSError: libcudart.so.13: not found"
+        record = stage.run("torch")
+    assert (record.verdict, record.worst.what) == ("import-error", "OSError")
+
+
+def test_the_machine_here_has_no_packages_to_vary(one: Stage) -> None:
+    assert one.run("json", on="here").verdict == "ok"
+    with pytest.raises(SubjectError, match="no package can be added or hidden"):
+        one.run("json", on="here", present=("aiter",))
+
+
+def test_the_variables_of_a_test_run_stay_outside(one: Stage, tmp_path: Path) -> None:
+    write(tmp_path, {"look.py": "import os\ndef names(): return sorted(n for n in os.environ if 'PYTEST' in n)"})
+    assert "PYTEST_CURRENT_TEST" in os.environ
+    assert one.run("look:names", path=[tmp_path]).result == []
