@@ -25,4 +25,5 @@ def unpack_scale(packed: torch.Tensor, k: int) -> torch.Tensor:
     """The inverse of `pack_scale`: (..., rows, k) codes. ValueError if `packed` is too narrow for k."""
     if packed.shape[-1] != -(-k // 4):
         raise ValueError(f"packed: got {packed.shape[-1]} columns, expected {-(-k // 4)} for k = {k}")
-    return packed.contiguous().view(torch.uint8)[..., :k].contiguous()
+    rows_first = torch.empty(packed.shape, dtype=torch.int32, device=packed.device).copy_(packed)
+    return rows_first.view(torch.uint8)[..., :k].contiguous()
