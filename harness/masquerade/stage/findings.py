@@ -37,21 +37,32 @@ class Context:
     levels: Mapping[str, Level] = field(default_factory=default_levels)
 
 
+#: What the fields of an event, and of the exception in a closing record, must be. A child may write anything there.
+_SHAPES = {
+    **dict.fromkeys(("kind", "what", "phase", "level", "file", "module", "owner"), str),
+    **dict.fromkeys(("stack", "origin", "places", "at"), list),
+    "facts": dict,
+}
+
+
+def _shaped(text: str) -> dict[str, Any] | None:
+    """The JSON object that `text` is, without the fields that are not what they must be; None if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _keep(found) if isinstance(found, dict) else None
+
+
+def _keep(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if isinstance(value, _SHAPES.get(key, object))}
+
+
 def parse(texts: Iterable[str]) -> tuple[list[dict[str, Any]], int]:
     """The events of a log, and how many rows were none."""
-    events: list[dict[str, Any]] = []
-    bad = 0
-    for text in texts:
-        try:
-            event = json.loads(text)
-        except ValueError:
-            bad += 1
-            continue
-        if isinstance(event, dict) and isinstance(event.get("kind"), str) and isinstance(event.get("what"), str):
-            events.append(event)
-        else:
-            bad += 1
-    return events, bad
+    rows = [_shaped(text) for text in texts]
+    events = [row for row in rows if row is not None and "kind" in row and "what" in row]
+    return events, len(rows) - len(events)
 
 
 class Judge:
@@ -73,13 +84,7 @@ class Judge:
 
     def _closing(self) -> dict[str, Any] | None:
         text = self.reply.get("closing")
-        if not text:
-            return None
-        try:
-            closing = json.loads(text)
-        except ValueError:
-            return None
-        return closing if isinstance(closing, dict) else None
+        return _shaped(text) if text else None
 
     def _places(self) -> Places:
         facts = self.context.facts
@@ -207,9 +212,10 @@ class Judge:
         closing, reply = self.closing, self.reply
         if closing is not None:
             error = closing.get("error")
-            if closing.get("ok") or not isinstance(error, dict):
+            if closing.get("ok") is True:
                 return []
-            return [self._exception(closing, error)]
+            if isinstance(error, dict):
+                return [self._exception(closing, _keep(error))]
         if reply.get("timed_out"):
             return [self._abrupt("timeout", f"{self.context.timeout:g} s", "the time limit was over")]
         status = int(reply.get("exit", 0))

@@ -49,7 +49,7 @@ def receive(sock: socket.socket) -> dict[str, Any] | None:
         raise WireError("the connection broke off after a frame's length")
     try:
         message = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"a frame is not JSON: {error}") from None
     if not isinstance(message, dict):
         raise WireError("a frame is not a JSON object")
