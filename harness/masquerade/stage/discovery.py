@@ -28,12 +28,18 @@ def _below(folder: str, prefix: str, notes: dict[str, None], seen: set[str]) -> 
         return
     seen.add(real)
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        # Links come last: what they lead to keeps its own name.
+        entries = sorted(os.scandir(folder), key=lambda entry: (entry.is_symlink(), entry.name))
     except OSError as error:
         notes[f"{prefix}: {error.strerror}: {folder}"] = None
         return
     for entry in entries:
-        if entry.is_dir():
+        try:
+            is_folder, is_file = entry.is_dir(), entry.is_file()
+        except OSError as error:
+            notes[f"{prefix}: {error.strerror}: {entry.path}"] = None
+            continue
+        if is_folder:
             if entry.name == "__pycache__" or not entry.name.isidentifier():
                 continue
             inner = list(_below(entry.path, f"{prefix}.{entry.name}", notes, seen))
@@ -41,7 +47,7 @@ def _below(folder: str, prefix: str, notes: dict[str, None], seen: set[str]) -> 
                 yield f"{prefix}.{entry.name}"
                 yield from inner
             continue
-        name = _module_name(entry.name)
+        name = _module_name(entry.name) if is_file else ""
         if name == "__main__":
             notes[f"{prefix}.__main__ is not imported: it is a program"] = None
         elif name and name != "__init__":
@@ -86,14 +92,15 @@ def find(name: str) -> dict[str, Any]:
     if not folders and not file:
         return {"modules": [], "notes": [], "root": "", "near": _near(name)}
     notes: dict[str, None] = {}
-    modules = [name]
+    # A module may have a source and a compiled file, and a namespace package several folders.
+    modules = {name: None}
     seen: set[str] = set()
     for folder in folders:
-        modules += [module for module in _below(folder, name, notes, seen) if module not in modules]
+        modules.update(dict.fromkeys(_below(folder, name, notes, seen)))
     root = folders[0] if folders else file
     for _ in name.split("."):
         root = os.path.dirname(root)
-    return {"modules": modules, "notes": list(notes), "root": root}
+    return {"modules": list(modules), "notes": list(notes), "root": root}
 
 
 def _near(name: str) -> list[str]:
