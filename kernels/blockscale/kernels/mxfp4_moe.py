@@ -10,8 +10,12 @@ from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, e
 from blockscale.kernels.moe_routing import local_experts, sort_into_tiles
 from blockscale.kernels.swiglu import SWIGLU_OAI, SwiGLU
 
-ACTIVATION_FORMATS = ("bf16", "mxfp8", "fp8")
-"""What the activations are rounded to before each GEMM: nothing, MXFP8 blocks of 32, or e4m3 in groups of 128."""
+# DeepSeek's rounding for MXFP8, Quark's for MXFP4.
+RCEIL, EVEN = mx.ScaleRounding.RCEIL, mx.ScaleRounding.EVEN
+E4M3FN, E2M1 = mx.E4M3FN, mx.E2M1
+
+ACTIVATION_FORMATS = ("bf16", "mxfp8", "mxfp4", "fp8")
+"""What the activations are rounded to before each GEMM: nothing, MX blocks of 32, or e4m3 in groups of 128."""
 
 
 def mxfp4_moe(
@@ -113,9 +117,10 @@ def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:
     """x as a GEMM in this format sees it, in bf16, which holds every such value."""
     if activation_format == "bf16":
         return x
-    if activation_format == "mxfp8":
+    if activation_format in ("mxfp8", "mxfp4"):
         padded = torch.nn.functional.pad(x, (0, -x.shape[1] % mx.BLOCK))
-        quantized = mx.quantize(padded, mx.ScaleRounding.RCEIL, mx.E4M3FN)
+        mxfp8 = activation_format == "mxfp8"
+        quantized = mx.quantize(padded, *((RCEIL, E4M3FN) if mxfp8 else (EVEN, E2M1)))
         return mx.dequantize(*quantized, torch.bfloat16)[:, : x.shape[1]].contiguous()
     elements, scale = fp8.quantize_groups(x, 128, torch.float8_e4m3fn, torch.float8_e8m0fnu)
     return fp8.dequantize_groups(elements, scale, 128).bfloat16()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blockscale.platforms.arch import Arch
-from blockscale.platforms.current import resolve
+from blockscale.platforms.current import current_platform
 from blockscale.platforms.interface import Inventory, Platform, first_answer
 from blockscale.platforms.visible import output_of, visible
 
@@ -48,7 +48,7 @@ def on_gfx1250() -> bool:
 
 
 def _on(name: str) -> bool:
-    arch = resolve().arch
+    arch = current_platform.arch
     return arch is not None and arch.name == name
 
 

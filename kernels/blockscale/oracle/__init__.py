@@ -1,0 +1,3 @@
+"""Which backend serves a layer on this machine: rules as data, each refusal with its reason."""
+
+from __future__ import annotations

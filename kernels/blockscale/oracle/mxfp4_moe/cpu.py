@@ -1,0 +1,15 @@
+"""blockscale's CPU path: experts dequantized to bf16, torch's matmul."""
+
+from __future__ import annotations
+
+from blockscale.layouts.padding import Padding
+from blockscale.oracle import requirements
+from blockscale.oracle.mxfp4_moe.problem import GATED, Mxfp4MoEProblem
+from blockscale.oracle.selection import Backend
+
+BACKEND: Backend[Mxfp4MoEProblem] = Backend(
+    "CPU",
+    order={"": 80},
+    requires=(requirements.platform("cpu"), GATED),
+    padding=lambda problem: Padding(32, 32),
+)
