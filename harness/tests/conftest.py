@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +39,16 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text if isinstance(text, bytes) else textwrap.dedent(text).encode())
     return root
+
+
+def other_python(version: str) -> str:
+    """An interpreter of another version, by its name on PATH or among those of pyenv. Skips where there is none."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = sorted(root.glob(f"versions/{version}.*/bin/python{version}"))
+    for candidate in (*map(str, found), shutil.which(f"python{version}")):
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return candidate
+    pytest.skip(f"no Python {version} here")
 
 
 @pytest.fixture(scope="session")

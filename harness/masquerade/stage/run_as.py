@@ -12,7 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 from masquerade import machines
@@ -22,6 +25,7 @@ from masquerade.stage import bootstrap, log
 from masquerade.stage.client import StageError
 from masquerade.stage.findings import Context, judge, parse
 from masquerade.stage.record import Level, Record, default_levels
+from masquerade.stage.supervise import descendants
 from masquerade.watch.processes import isolated as isolated_python
 from masquerade.watch.processes import program
 
@@ -148,19 +152,38 @@ def _start(command: Sequence[str], environ: dict[str, str]) -> subprocess.Popen[
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, bool]:
-    """(exit status, whether the limit was over). Ctrl-C reaches the command by itself: it is in the same process group."""
-    before = signal.getsignal(signal.SIGINT)
+    """(exit status, whether the limit was over). Who tells this process to end tells the command."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    # Ctrl-C reaches the command by itself: it is in the same process group.
+    handlers: dict[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: forward, signal.SIGHUP: forward}
+    # Handlers belong to the main thread; in another one the caller's stay.
+    before = {n: signal.signal(n, h) for n, h in handlers.items()} if current_thread() is main_thread() else {}
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            return 124, True
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return 124, True
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return (code if code >= 0 else 128 - code), False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the command and all below it. Stopped first, so that none starts another meanwhile."""
+    ended: set[int] = set()
+    while more := {process.pid, *descendants(process.pid)} - ended:
+        for pid in more:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGSTOP)
+        ended |= more
+    for pid in ended:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
 
 
 def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: float | None) -> RunResult:

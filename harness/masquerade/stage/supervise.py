@@ -177,26 +177,37 @@ def _kill_group(pid: int) -> None:
         pass
 
 
+def parents() -> dict[int, int]:
+    """pid -> parent's pid of every process that can be seen. Empty where there is no /proc."""
+    found = {}
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                    # The name may hold spaces, brackets and line ends: fields start behind the last bracket.
+                    found[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below `pid`."""
+    above = parents()
+    below = {pid}
+    while more := {child for child, parent in above.items() if parent in below} - below:
+        below |= more
+    return below - {pid}
+
+
 def _children() -> list[int]:
     """Direct children of this process."""
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as file:
             return [int(word) for word in file.read().split()]
-    except OSError:
-        pass
-    found = []
-    for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
-                    # The name may hold spaces, brackets and line ends: fields start behind the last bracket.
-                    fields = file.read().rpartition(")")[2].split()
-                if int(fields[1]) == me:
-                    found.append(int(entry))
-            except (OSError, ValueError, IndexError):
-                continue
-    return found
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return [child for child, parent in parents().items() if parent == me]
 
 
 def end_descendants(pid: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _posixsubprocess
+import _thread
 import os
 import posix
 import sys
@@ -38,7 +39,9 @@ def isolated(argv: Any) -> bool:
 
 def handlers(recorder: Recorder) -> dict[str, Handler]:
     """Handlers that note `subprocess`; also wraps `_posixsubprocess.fork_exec`, which multiprocessing calls without an event."""
-    note, anything, getpid = recorder.note, Exception, os.getpid
+    note, anything, getpid, ident = recorder.note, Exception, os.getpid, _thread.get_ident
+    #: Threads in which subprocess.Popen has announced a program and not started it yet: one start is one event.
+    announced: dict[int, bool] = {}
 
     def started(args: tuple[Any, ...]) -> None:
         argv = args[1] if len(args) > 1 else None
@@ -48,22 +51,27 @@ def handlers(recorder: Recorder) -> dict[str, Handler]:
             what, alone = "?", False
         note("subprocess", what, isolated=True) if what == "python" and alone else note("subprocess", what)
 
-    def spawned(args: tuple[Any, ...]) -> None:
-        started((args[1], args[2] if len(args) > 2 else None))
+    def popen(args: tuple[Any, ...]) -> None:
+        started(args)
+        announced[ident()] = True
+
+    def started_unless_announced(args: tuple[Any, ...]) -> None:
+        if not announced.pop(ident(), False):
+            started(args)
 
     fork_exec = _posixsubprocess.fork_exec
 
     def watched_fork_exec(*args: Any) -> int:
-        started((args[1], args[0]))
+        started_unless_announced((args[1], args[0]))
         return fork_exec(*args)
 
     _posixsubprocess.fork_exec = watched_fork_exec
     _watch_leaving(recorder)
     return {
-        "subprocess.Popen": started,
-        "os.posix_spawn": started,
+        "subprocess.Popen": popen,
+        "os.posix_spawn": started_unless_announced,
         "os.exec": started,
-        "os.spawn": spawned,
+        "os.spawn": lambda args: started(args[1:3]),
         "os.system": lambda args: note("subprocess", "sh", command=str(args[0])[:200]),
         "os.fork": lambda args: note("subprocess", "os.fork"),
         "os.forkpty": lambda args: note("subprocess", "os.forkpty"),
