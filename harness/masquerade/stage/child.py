@@ -22,6 +22,9 @@ from masquerade.stage import discovery, log
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.recorder import encoder, recorder, stack_reader
 
+#: Taken before a watcher wraps it: a warm server's children start with the wrapped one.
+_leave = os._exit
+
 #: Characters kept of a message or of a repr.
 TEXT = 4000
 
@@ -55,6 +58,9 @@ def tracer() -> Callable[[BaseException], dict[str, Any]]:
     def message(error: BaseException) -> str:
         try:
             text = string(error)
+            cause = error.__cause__
+            if cause is not None and kind(text) is string:
+                text = f"{text[:limit // 2]}\ncaused by {kind(cause).__name__}: {cause}"
         except anything:
             return "<its text cannot be made>"
         return text[:limit] if kind(text) is string else ""
@@ -86,9 +92,18 @@ def result_of(value: Any) -> Any:
     return {"type": f"{type(value).__module__}.{type(value).__qualname__}", "repr": text}
 
 
-def run(request: dict[str, Any], memory: mmap) -> NoReturn:
-    """Run the check that `request` describes and end the process. The log in `memory` tells what happened."""
-    leave, getpid, owner = os._exit, os.getpid, os.getpid()
+Append = Callable[[bytes], bool]
+Prepare = Callable[[dict[str, Any], Append, dict[str, str]], Callable[[], int]]
+
+
+def run(
+    request: dict[str, Any], memory: mmap, ready: Prepare | None = None, also: Callable[[], dict[str, Any]] = dict
+) -> NoReturn:
+    """Run the check that `request` describes and end the process. The log in `memory` tells what happened.
+
+    `ready` takes the place of `prepare` in a process that wears its disguise already; `also` gives more for the closing record.
+    """
+    leave, getpid, owner = _leave, os.getpid, os.getpid()
     append, close = log.writer(memory)
     phase = {"now": "import"}
     encode, describe = encoder(), tracer()
@@ -106,7 +121,7 @@ def run(request: dict[str, Any], memory: mmap) -> NoReturn:
             sys.path[:0] = request.get("path", [])
             close(encode(discovery.find(request["find"])).encode())
             leave(0)
-        alive = prepare(request, append, phase)
+        alive = (ready or prepare)(request, append, phase)
     except base as error:
         outcome = {"ok": False, "tool": True, "error": {**describe(error), "message": message(error)}}
         close(encode(outcome).encode())
@@ -145,11 +160,12 @@ def run(request: dict[str, Any], memory: mmap) -> NoReturn:
         pass
     outcome["seconds"] = monotonic() - started
     outcome["threads"] = alive()
+    outcome.update(also())
     if request.get("measure"):
         outcome["private_bytes"] = private_bytes()
     close(encode(outcome).encode())
     # Exit functions run after the closing record: the server gives them a moment and takes what they do as events.
-    phase["now"] = "import"
+    phase["now"] = "exit"
     try:
         run_exit_functions()
     except base:
@@ -204,8 +220,13 @@ def places(name: str) -> list[str]:
     return [os.path.abspath(place) for place in found if place]
 
 
-def prepare(request: dict[str, Any], append: Callable[[bytes], bool], phase: dict[str, str]) -> Callable[[], int]:
-    """Environment, path, limits, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
+def name_subject(request: dict[str, Any], append: Append) -> None:
+    """Write down where the subject's own code lies."""
+    append(encoder()({"kind": "subject", "what": request["module"], "places": places(request["module"])}).encode())
+
+
+def enter(request: dict[str, Any]) -> None:
+    """Environment, path and limits of a check."""
     atexit._clear()
     for name, value in request.get("env", {}).items():
         if value is None:
@@ -214,8 +235,13 @@ def prepare(request: dict[str, Any], append: Callable[[bytes], bool], phase: dic
             os.environ[name] = value
     sys.path[:0] = request.get("path", [])
     sys.argv[:] = [""]
+
+
+def prepare(request: dict[str, Any], append: Append, phase: dict[str, str]) -> Callable[[], int]:
+    """Environment, path, limits, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
+    enter(request)
     disguise(request["machine"], folder=request.get("tools", ""))
-    append(encoder()({"kind": "subject", "what": request["module"], "places": places(request["module"])}).encode())
+    name_subject(request, append)
     alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -9,14 +9,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from masquerade import machines
+from masquerade.fakes import tools
 from masquerade.machines import Machine
-from masquerade.stage import bootstrap, wire
+from masquerade.stage import bootstrap, fast, wire
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Level, Record, default_levels
 
@@ -67,6 +69,10 @@ class Check:
     @property
     def action(self) -> str:
         return "call" if ":" in self.subject else "import"
+
+    def signature(self) -> str:
+        """What two checks share that differ in their subject alone."""
+        return repr(replace(self, subject=""))
 
     @property
     def id(self) -> str:
@@ -161,6 +167,8 @@ class Stage:
             raise ValueError(f"isolation is {isolation!r}; it must be 'fork' or 'fresh'")
         self.python = python or sys.executable
         self.isolation, self.jobs = isolation, max(1, jobs)
+        self.agreement = fast.Agreement()
+        self._lock = threading.Lock()
         self._servers: list[_Server] = []
         self._folder = ""
         self._tools: dict[str, str] = {}
@@ -187,11 +195,12 @@ class Stage:
         return self._server().facts
 
     def _server(self) -> _Server:
-        self._start(1)
+        self.start(1)
         self._servers[0].wait_ready()
         return self._servers[0]
 
-    def _start(self, count: int) -> None:
+    def start(self, count: int) -> None:
+        """Have at least `count` servers; they get ready side by side."""
         while len(self._servers) < count:
             self._servers.append(_Server(self.python, self.isolation == "fresh"))
 
@@ -199,16 +208,15 @@ class Stage:
         """The folder of the machine's command-line tools, built at its first check."""
         if document["platform"] == "here":
             return ""
-        if machine.id not in self._tools:
-            from masquerade.fakes import tools
+        with self._lock:
+            if machine.id not in self._tools:
+                self._folder = self._folder or tempfile.mkdtemp(prefix="masquerade-")
+                folder = os.path.join(self._folder, str(len(self._tools)))
+                tools.build(folder, document, self.python)
+                self._tools[machine.id] = folder
+            return self._tools[machine.id]
 
-            self._folder = self._folder or tempfile.mkdtemp(prefix="masquerade-")
-            folder = os.path.join(self._folder, str(len(self._tools)))
-            tools.build(folder, document, self.python)
-            self._tools[machine.id] = folder
-        return self._tools[machine.id]
-
-    def _request(self, check: Check) -> dict[str, Any]:
+    def request(self, check: Check) -> dict[str, Any]:
         machine = check.machine
         if check.present or check.absent:
             if machine.platform == "here":
@@ -233,7 +241,7 @@ class Stage:
             "measure": check.measure,
         }
 
-    def _record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+    def record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
         closing = str(reply.get("closing") or "")
         context = Context(
             id=check.id,
@@ -278,13 +286,13 @@ class Stage:
         waiting = deque((check, 0) for check in checks)
         if not waiting:
             return
-        self._start(min(self.jobs, len(waiting)))
+        self.start(min(self.jobs, len(waiting)))
         with selectors.DefaultSelector() as selector:
             running: dict[_Server, tuple[Check, int]] = {}
 
             def hand_out(server: _Server) -> None:
                 check, tries = waiting.popleft()
-                request = self._request(check)
+                request = self.request(check)
                 try:
                     wire.send(server.socket, request)
                 except OSError:  # the server died while it had nothing to do
@@ -312,9 +320,9 @@ class Stage:
                             if tries == 0:
                                 waiting.appendleft((check, 1))
                             else:
-                                yield self._record(check, _server_killed(), server.facts)
+                                yield self.record(check, _server_killed(), server.facts)
                         else:
-                            yield self._record(check, reply, server.facts)
+                            yield self.record(check, reply, server.facts)
                         if waiting:
                             hand_out(server)
             finally:
@@ -322,6 +330,50 @@ class Stage:
                     # Somebody stopped asking in the middle of a check: the server and its child go with the question.
                     self._servers.remove(server)
                     server.close()
+
+    def scan(self, checks: Iterable[Check]) -> Iterator[Record]:
+        """As run_all, and fast for many modules: import work that they share is paid once per machine.
+
+        The records are those of a fork of its own per module; `agreement` tells how often that was confirmed.
+        """
+        rows = list(checks)
+        by_machine: dict[str, list[Check]] = {}
+        for check in rows:
+            by_machine.setdefault(check.machine.id, []).append(check)
+        many = [c for row in by_machine.values() if len(row) >= fast.WORTH for c in row if c.action == "import"]
+        if self.isolation == "fresh" or not many:
+            yield from self.run_all(rows)
+            return
+        chosen = {id(check) for check in many}
+        yield from self.run_all([check for check in rows if id(check) not in chosen])
+        yield from fast.run(self, many, self.agreement)
+
+    def flat(self, check: Check, number: int = 0) -> Record:
+        """Run one check on server `number`, in a flat fork; for callers that hold that server alone."""
+        for tries in range(2):
+            server = self._servers[number]
+            server.wait_ready()
+            try:
+                wire.send(server.socket, self.request(check))
+                reply = wire.receive(server.socket)
+            except (wire.WireError, OSError):
+                reply = None
+            if reply is not None:
+                return self.record(check, reply, server.facts)
+            server = self._replace(server)
+            if tries:
+                break
+        return self.record(check, _server_killed(), server.facts)
+
+    def warm_server(self, check: Check, refused: Sequence[str]) -> _Server:
+        """A server of its own that wears the machine of `check` and keeps clean modules, but none of `refused`."""
+        server = _Server(self.python, False)
+        server.wait_ready()
+        wire.send(server.socket, {"warm": {**self.request(check), "refused": list(refused)}})
+        reply = wire.receive(server.socket)
+        if reply is None or not reply.get("warm"):
+            raise StageError(f"no server can wear {check.machine.id}: {reply}")
+        return server
 
     def _replace(self, server: _Server) -> _Server:
         """A new server in the place of one that died."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import json
 import os
 import platform
 import socket
@@ -15,7 +16,7 @@ import warnings
 from mmap import mmap
 from typing import Any, NoReturn
 
-from masquerade.stage import child, disguise, log, supervise, wire
+from masquerade.stage import child, disguise, log, supervise, warm, wire
 from masquerade.stage.places import where_things_lie
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
@@ -83,7 +84,9 @@ def inspect_self() -> None:
         )
 
 
-def forked(request: dict[str, Any], memory: mmap, output: int, control: socket.socket) -> int:
+def forked(
+    request: dict[str, Any], memory: mmap, output: int, control: socket.socket, warmed: warm.Warm | None = None
+) -> int:
     """Fork a child that runs `request`; gives its pid."""
     parent = os.getpid()
     with warnings.catch_warnings():
@@ -96,6 +99,8 @@ def forked(request: dict[str, Any], memory: mmap, output: int, control: socket.s
         supervise.die_with_parent(parent)
         control.close()
         supervise.standard_streams(output)
+        if warmed is not None:
+            warmed.leaf(request, memory)
         child.run(request, memory)
     finally:
         os._exit(70)
@@ -116,14 +121,40 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
     gc.collect()
     gc.freeze()
     wire.send(control, {"ready": facts, "pid": os.getpid()})
+    warmed: warm.Warm | None = None
     while True:
         request = wire.receive(control)
         if request is None:
             os._exit(0)
-        wire.send(control, answer(request, control, fresh, facts))
+        if "warm" in request:
+            child.enter(request["warm"])
+            warmed = warm.Warm(request["warm"])
+            gc.freeze()
+            wire.send(control, {"warm": True})
+            continue
+        reply = answer(request, control, fresh, warmed)
+        if warmed is not None:
+            reply["spoilt_by"] = learn(warmed, request, reply)
+            reply["kept"], reply["refused"] = len(warmed.kept), sorted(warmed.refused)
+        wire.send(control, reply)
 
 
-def answer(request: dict[str, Any], control: socket.socket, fresh: bool, facts: dict[str, Any]) -> dict[str, Any]:
+def learn(warmed: warm.Warm, request: dict[str, Any], reply: dict[str, Any]) -> str:
+    """Let a warm server keep what a check executed without an event. Gives the module that spoilt the server, or ""."""
+    if not reply["closing"]:
+        return ""
+    closing = json.loads(reply["closing"])
+    if closing.get("flat") or "executed" not in closing:
+        return ""
+    events = [json.loads(event) for event in reply["events"]]
+    if any(event.get("phase") == "exit" and event.get("level") != "queried" for event in events):
+        return ""  # what happens in exit functions cannot be credited to a module
+    return warmed.learn(closing["executed"], closing["dirty"], request["module"])
+
+
+def answer(
+    request: dict[str, Any], control: socket.socket, fresh: bool, warmed: warm.Warm | None = None
+) -> dict[str, Any]:
     """Run one request: a check, or a search for modules."""
     memory_fd = -1
     if fresh:
@@ -135,7 +166,7 @@ def answer(request: dict[str, Any], control: socket.socket, fresh: bool, facts: 
         if fresh:
             pid = supervise.fresh(request, memory_fd, write_end)
         else:
-            pid = forked(request, memory, write_end, control)
+            pid = forked(request, memory, write_end, control, warmed)
         os.close(write_end)
         write_end = -1
         outcome = supervise.watch_over(pid, memory, read_end, control, request.get("timeout", 60.0))
@@ -170,8 +201,6 @@ def fresh_facts() -> dict[str, Any]:
 
 def fresh_child(memory_fd: int, request_fd: int) -> NoReturn:
     """The other side of `supervise.fresh`: a fresh interpreter preloads torch and runs one check."""
-    import json
-
     memory = log.allocate(memory_fd)
     os.close(memory_fd)
     with os.fdopen(request_fd, "rb") as file:
