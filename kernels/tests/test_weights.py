@@ -17,7 +17,7 @@ def checkpoint():
     generator = torch.Generator().manual_seed(0)
     shapes = [(E, 2 * INNER, H // 2), (E, H, INNER // 2), (E, 2 * INNER, H // 32), (E, H, INNER // 32)]
     tensors = [torch.randint(0, 256, shape, generator=generator).to(torch.uint8) for shape in shapes]
-    return [*tensors, torch.randn(E, 2 * I), torch.randn(E, H)]
+    return [*tensors, torch.randn(E, 2 * INNER), torch.randn(E, H)]
 
 
 @pytest.mark.parametrize("backend", ["XPU", "CPU", "EMULATION"])

@@ -56,9 +56,10 @@ def convert_weight_to_mxfp4_moe_kernel_format(
 ) -> Mxfp4MoEWeights:
     """Convert w13 (E, 2 I, H / 2), w2 (E, H, I / 2), their e8m0 codes and biases for `backend`.
 
-    Codes are (E, 2 I, H / 32) and (E, H, I / 32) uint8. `interleaved` says whether w13's rows are g0, u0, g1, u1, ... DEEPGEMM packs scales and keeps weights. AITER off
-    gfx1250 shuffles both, with gates and ups in turns. TRITON, and AITER on gfx1250, wrap both and keep precision
-    configs. XPU, CPU and EMULATION read the checkpoint's own layout. Raises ValueError for a backend of another name.
+    Codes are (E, 2 I, H / 32) and (E, H, I / 32) uint8. `interleaved` says whether w13's rows are g0, u0, g1, u1, ...
+    DEEPGEMM packs scales and keeps weights. AITER off gfx1250 shuffles both, with gates and ups in turns. TRITON, and
+    AITER on gfx1250, wrap both and keep precision configs. XPU, CPU and EMULATION read the checkpoint's own layout.
+    Raises ValueError for a backend of another name.
     """
     if backend == "DEEPGEMM_MXFP4":
         scales = deepgemm.pack_scale(w13_scale), deepgemm.pack_scale(w2_scale)
