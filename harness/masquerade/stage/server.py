@@ -205,6 +205,7 @@ def fresh_child(memory_fd: int, request_fd: int) -> NoReturn:
     os.close(memory_fd)
     with os.fdopen(request_fd, "rb") as file:
         request = json.loads(file.read())
+    supervise.prepare_last_words()
     preload()
     gc.collect()
     gc.freeze()

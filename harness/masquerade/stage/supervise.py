@@ -53,6 +53,11 @@ def standard_streams(output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.closerange(3, 4096)
+    prepare_last_words()
+
+
+def prepare_last_words() -> None:
+    """A child that crashes, or is asked, writes its stack to standard error; none leaves a core file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable(file=2, all_threads=False)
     faulthandler.register(STACK_SIGNAL, file=2, all_threads=False)
@@ -82,7 +87,7 @@ def fresh(request: dict[str, Any], memory_fd: int, output: int) -> int:
         os.dup2(high[2], 2)
         os.closerange(6, 64)
         os.close(3)
-        os.execv(sys.executable, [sys.executable, "-X", "faulthandler", "-c", source])
+        os.execv(sys.executable, [sys.executable, "-c", source])
     finally:
         os._exit(70)
 
