@@ -10,7 +10,10 @@ Handler = Callable[[tuple[Any, ...]], None]
 
 
 def listen(handlers: Mapping[str, Handler]) -> None:
-    """Call `handlers[event](args)` for each audit event of that name. A handler must not raise: it would stop the subject."""
+    """Call `handlers[event](args)` for each audit event of that name.
+
+    A handler must not raise: it would stop the subject.
+    """
     get = dict(handlers).get
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
