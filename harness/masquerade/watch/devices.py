@@ -1,8 +1,8 @@
 """Device touches: every way from Python into a driver, watched at torch._C and at torch's lazy initialization.
 
-Wrapping torch._C sees what a reload or a private copy of torch.cuda does. Exchanging the code of `_lazy_init` sees the calls that
-C++ makes (`torch.empty(device="cuda")`) and the copies that other modules hold by name, and works where torch._C has nothing to wrap:
-on a machine without that vendor's card the attempt is the event.
+Wrapping torch._C sees what a reload or a private copy of torch.cuda does. Exchanging the code of `_lazy_init` sees the
+calls that C++ makes (`torch.empty(device="cuda")`) and the copies that other modules hold by name, and works where
+torch._C has nothing to wrap: on a machine without that vendor's card the attempt is the event.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def surface(torch: ModuleType) -> Surface:
     core = torch._C
     names = tuple(name for name in dir(core) if name.startswith(PREFIXES))
     values = {id(getattr(core, name)) for name in names}
-    copies = [(module, name) for module in (torch.cuda, torch.xpu) for name in ("_exchange_device", "_maybe_exchange_device")]
+    exchanges = ("_exchange_device", "_maybe_exchange_device")
+    copies = [(module, name) for module in (torch.cuda, torch.xpu) for name in exchanges]
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(("torch.cuda", "torch.xpu", "torch.accelerator")) and isinstance(module, ModuleType):
             copies += [(module, name) for name, value in vars(module).items() if id(value) in values]
@@ -88,7 +89,7 @@ def _watch_streams(device: ModuleType, note: Note) -> None:
             note("touch", _what, level="device-init")
             return _make(cls, *args, **kwargs)
 
-        cls.__new__ = new  # type: ignore[method-assign]
+        cls.__new__ = new  # type: ignore[assignment]
 
 
 def _watch_queries(cuda: ModuleType, note: Note) -> None:
