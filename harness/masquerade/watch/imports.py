@@ -1,8 +1,8 @@
 """Foreign modules: code of a module that another platform owns was executed.
 
-What is executed decides. The audit event `exec` shows every code object that the import machinery, runpy or a subject runs, under
-whatever name and through whatever finder; a search by find_spec runs nothing and raises no such event. Compiled modules raise
-the event `import` with their file.
+What is executed decides. The audit event `exec` shows every code object that the import machinery, runpy or a subject
+runs, under whatever name and through whatever finder; a search by find_spec runs nothing and raises no such event.
+Compiled modules raise the event `import` with their file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".pyc", ".so", ".pyd")
 
 
 def _stem(file: str) -> str:
-    """`file` without its suffix and without a closing `/__init__`: pkg/mod.cpython-311-x86_64-linux-gnu.so -> pkg/mod."""
+    """`file` without suffix and closing `/__init__`: pkg/mod.cpython-311-x86_64-linux-gnu.so -> pkg/mod."""
     folder, _, name = file.rpartition("/")
     stem = name.split(".", 1)[0]
     return folder if stem == "__init__" else f"{folder}/{stem}"
@@ -38,15 +38,14 @@ def owner_of(name: str, owned: Mapping[str, str]) -> str:
 def executed_names(name: str, file: str, roots: Sequence[str]) -> tuple[str, ...]:
     """The absolute dotted names that the executed `file` may stand for.
 
-    Its own name where the file lies as that name says (`pkg.mod` in .../pkg/mod.py); otherwise, for a file run under another
-    name, what the folders of sys.path make of it.
+    Its own name where the file lies as that name says (`pkg.mod` in .../pkg/mod.py); otherwise, for a file run under
+    another name, what the folders of sys.path make of it.
     """
     stem = _stem(file)
     if name and stem.endswith("/" + name.replace(".", "/")):
         return (name,)
-    found = tuple(
-        stem[len(root) :].strip("/").replace("/", ".") for root in roots if root and stem.startswith(root.rstrip("/") + "/")
-    )
+    above = [root for root in roots if root and stem.startswith(root.rstrip("/") + "/")]
+    found = tuple(stem[len(root) :].strip("/").replace("/", ".") for root in above)
     return found or ((name,) if name and name.rpartition(".")[2] == stem.rpartition("/")[2] else ())
 
 
