@@ -1,4 +1,7 @@
-"""Native libraries of a device loaded past Python: nothing can fake what they answer, so the attempt itself is the event."""
+"""Native libraries of a device loaded past Python.
+
+Nothing can fake what they answer, so the attempt itself is the event.
+"""
 
 from __future__ import annotations
 
