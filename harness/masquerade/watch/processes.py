@@ -38,7 +38,10 @@ def isolated(argv: Any) -> bool:
 
 
 def handlers(recorder: Recorder) -> dict[str, Handler]:
-    """Handlers that note `subprocess`; also wraps `_posixsubprocess.fork_exec`, which multiprocessing calls without an event."""
+    """Handlers that note `subprocess`.
+
+    Also wraps `_posixsubprocess.fork_exec`, which multiprocessing calls without an event.
+    """
     note, anything, getpid, ident = recorder.note, Exception, os.getpid, _thread.get_ident
     #: Threads in which subprocess.Popen has announced a program and not started it yet: one start is one event.
     announced: dict[int, bool] = {}
