@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 try:
     from _json import encode_basestring_ascii as _quote
 except ImportError:  # an interpreter without the C accelerator
-    from json.encoder import encode_basestring_ascii as _quote  # type: ignore[assignment]
+    from json.encoder import encode_basestring_ascii as _quote
 
 #: Frames kept of a deep stack, at each end.
 ENDS = 150
@@ -28,7 +28,7 @@ HERE = tuple(os.path.join(_PACKAGE, folder, "") for folder in ("fakes", "watch",
 
 
 def encoder() -> Callable[[Any], str]:
-    """A JSON encoder for strings, numbers, tuples, lists and dicts of strings that holds all it needs in its closure."""
+    """A JSON encoder for strings, numbers, tuples, lists and dicts of strings; its closure holds all that it needs."""
     quote, rep, kind, join = _quote, repr, type, ",".join
     string, integer, real, boolean, null, mapping, row, tup = str, int, float, bool, type(None), dict, list, tuple
 
@@ -84,8 +84,8 @@ def stack_reader() -> Callable[[FrameType | None], list[Any]]:
 class Recorder(NamedTuple):
     """What watchers are given.
 
-    `note(kind, what, **more)` writes an event. `here()` is the stack of its caller, and `origins` maps a thread's ident to the
-    stack that started it, for a thread whose own frames name no line of the subject.
+    `note(kind, what, **more)` writes an event. `here()` is the stack of its caller, and `origins` maps a thread's ident
+    to the stack that started it, for a thread whose own frames name no line of the subject.
     """
 
     note: Note
