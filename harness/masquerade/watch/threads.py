@@ -1,4 +1,7 @@
-"""Threads that an import starts. Wrapped below `threading`, since a raw thread raises no audit event before Python 3.12."""
+"""Threads that an import starts.
+
+Wrapped below `threading`, since a raw thread raises no audit event before Python 3.12.
+"""
 
 from __future__ import annotations
 
