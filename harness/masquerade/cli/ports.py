@@ -24,6 +24,8 @@ class StagePort(Protocol):
 
     def run_all(self, checks: Iterable[Check]) -> Iterator[Record]: ...
 
+    def scan(self, checks: Iterable[Check]) -> Iterator[Record]: ...
+
 
 class Ports(Protocol):
     """Where a command gets a stage from, and who runs a command in disguise."""

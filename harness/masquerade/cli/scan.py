@@ -26,6 +26,8 @@ if TYPE_CHECKING:
               help="How long threads that an import left behind may take to end.")  # fmt: skip
 @staging
 @reporting
+@click.option("--flat", is_flag=True, help="Import everything anew for each module. Without it, imports that modules share "
+              "and that proved clean are made once per machine, and what is found is confirmed anew.")
 @click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")
 @click.pass_context
 def scan(
@@ -38,6 +40,7 @@ def scan(
     isolation: str,
     jobs: int,
     reporting: Reporting,
+    flat: bool,
     every: bool,
 ) -> None:
     """Import every module of a package on machines that are not here, and report what they do there.
@@ -58,7 +61,7 @@ def scan(
     run = Run(machines, reporting)
     with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
         modules = run.find(stage, subjects, conditions.path)
-        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels))
+        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels), flat)
     run.report(every)
 
 

@@ -159,3 +159,11 @@ def test_all_lists_what_is_fine(masquerade) -> None:
 
 def test_no_progress_bar_where_there_is_no_terminal(masquerade) -> None:
     assert masquerade("scan", "pkg").stderr == ""
+
+
+def test_flat_pays_for_each_import_anew(masquerade, stage) -> None:
+    masquerade("scan", "pkg")
+    assert stage.scanned
+    stage.scanned = False
+    masquerade("scan", "pkg", "--flat")
+    assert not stage.scanned and stage.checks
