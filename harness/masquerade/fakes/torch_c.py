@@ -1,6 +1,6 @@
 """The functions of torch._C that torch.cuda and torch.xpu stand on, answered from a machine.
 
-Names come from torch/_C/__init__.pyi of the installed torch: each is answered here or raises NoAnswerError naming itself.
+Names come from torch/_C/__init__.pyi of the installed torch: each is answered here or raises a NoAnswerError with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNLISTED = {
 
 @lru_cache(maxsize=4)
 def listed_names(torch_file: str, prefix: str) -> tuple[str, ...]:
-    """Names `_cuda_*` or `_xpu_*` of functions in the stub file beside `torch_file`; only the unlisted ones without it."""
+    """Functions `_cuda_*` or `_xpu_*` in the stub file beside `torch_file`; only the unlisted ones without it."""
     stub = os.path.join(os.path.dirname(torch_file), "_C", "__init__.pyi")
     try:
         with open(stub, encoding="utf-8") as file:
@@ -38,7 +38,7 @@ def listed_names(torch_file: str, prefix: str) -> tuple[str, ...]:
 
 
 class Runtime:
-    """The faked driver of one process: what is visible, which device is current, and whether a fork can still use it."""
+    """The faked driver of one process: what is visible, which device is current, whether a fork can still use it."""
 
     def __init__(self, world: World, torch: ModuleType, kind: str) -> None:
         self.world, self.torch, self.kind = world, torch, kind
@@ -73,7 +73,8 @@ class Runtime:
         if index >= len(devices):
             word = {"cuda": "CUDA", "rocm": "HIP"}.get(self.world.platform, "XPU")
             if self.kind == "xpu":
-                raise RuntimeError(f"device index out of range. Got {index}, but only {len(devices)} devices are available.")
+                available = f"only {len(devices)} devices are available."
+                raise RuntimeError(f"device index out of range. Got {index}, but {available}")
             raise RuntimeError(f"{word} error: invalid device ordinal")
         return devices[index]
 
@@ -154,6 +155,9 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         flags = world.get("torch.arch_list", "torch.cuda.get_arch_list")
         return " ".join(flags) if flags else None
 
+    def driver_version() -> int:
+        return version_number(world.get("driver.runtime", "torch._C._cuda_getDriverVersion"))
+
     def can_access_peer(device: int, peer: int) -> bool:
         runtime.device(device), runtime.device(peer)
         return bool(world.get("peer_access", "torch.cuda.can_device_access_peer")) and device != peer
@@ -168,7 +172,7 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         "_cuda_maybeExchangeDevice": runtime.exchange_device,
         "_cuda_getArchFlags": arch_flags,
         "_cuda_getCompiledVersion": lambda: version_number(world.known("torch.cuda") or world.known("torch.hip")),
-        "_cuda_getDriverVersion": lambda: version_number(world.get("driver.runtime", "torch._C._cuda_getDriverVersion")),
+        "_cuda_getDriverVersion": driver_version,
         "_cuda_hasPrimaryContext": lambda index: runtime._started_in != 0,
         "_cuda_canDeviceAccessPeer": can_access_peer,
         "_cuda_synchronize": nothing,
