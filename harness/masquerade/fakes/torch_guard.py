@@ -1,9 +1,10 @@
 """The device guard of C++: what ATen and autograd ask for the current device and stream of a device type.
 
-A build without the platform has none, and where one is wanted C++ raises ("PyTorch is not linked with support for cuda devices")
-or ends the process; a build with the platform has one that calls the driver. torch has a guard that does nothing and puts it in
-place where the present one counts no devices (torch._C._ensureCUDADeviceGuardSet): here a present one that counts none is set
-first, in the table that libc10 exports. Nothing in Python reaches lower or could stand instead of it.
+A build without the platform has none, and where one is wanted C++ raises ("PyTorch is not linked with support for cuda
+devices") or ends the process; a build with the platform has one that calls the driver. torch has a guard that does
+nothing and puts it in place where the present one counts no devices (torch._C._ensureCUDADeviceGuardSet): here a
+present one that counts none is set first, in the table that libc10 exports. Nothing in Python reaches lower or could
+stand instead of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import glob
 import os
 from types import ModuleType
 
-#: c10::impl::device_guard_impl_registry, an array of pointers by device type (c10/core/impl/DeviceGuardImplInterface.h).
+#: c10::impl::device_guard_impl_registry, pointers by device type (c10/core/impl/DeviceGuardImplInterface.h).
 _SYMBOL = "_ZN3c104impl26device_guard_impl_registryE"
 
 #: Device types of c10/core/DeviceType.h.
@@ -47,8 +48,8 @@ def prepare(torch: ModuleType) -> None:
 def install(torch: ModuleType, kind: str) -> bool:
     """Put a guard that does nothing in the place of `kind` (cuda or xpu). False where that cannot be done.
 
-    torch makes one for CUDA alone; xpu gets that of the meta device, for which "the current device" is a meta device, so a
-    bare "xpu" needs its number before C++ sees it: see `torch_tensor`.
+    torch makes one for CUDA alone; xpu gets that of the meta device, for which "the current device" is a meta device,
+    so a bare "xpu" needs its number before C++ sees it: see `torch_tensor`.
     """
     if not _tables:
         prepare(torch)
