@@ -1,4 +1,4 @@
-"""Device properties as torch gives them: the same attributes and the same text, each value read from the machine when asked."""
+"""Device properties as torch gives them: the same attributes and text, each value read from the machine when asked."""
 
 from __future__ import annotations
 
@@ -28,12 +28,34 @@ CUDA_KEYS = {
 
 #: Attributes of torch's XPU properties, whose keys have the same names. Source: torch/csrc/xpu/Module.cpp.
 XPU_KEYS = (
-    "name platform_name vendor device_id driver_version version max_compute_units gpu_eu_count max_work_group_size "
-    "max_num_sub_groups memory_clock_rate memory_bus_width sub_group_sizes local_mem_size last_level_cache_size has_fp16 "
-    "has_fp64 has_atomic64 has_bfloat16_conversions has_subgroup_matrix_multiply_accumulate "
-    "has_subgroup_matrix_multiply_accumulate_tensor_float32 has_subgroup_2d_block_io is_integrated_gpu total_memory "
-    "gpu_subslice_count architecture type"
-).split()
+    "name",
+    "platform_name",
+    "vendor",
+    "device_id",
+    "driver_version",
+    "version",
+    "max_compute_units",
+    "gpu_eu_count",
+    "max_work_group_size",
+    "max_num_sub_groups",
+    "memory_clock_rate",
+    "memory_bus_width",
+    "sub_group_sizes",
+    "local_mem_size",
+    "last_level_cache_size",
+    "has_fp16",
+    "has_fp64",
+    "has_atomic64",
+    "has_bfloat16_conversions",
+    "has_subgroup_matrix_multiply_accumulate",
+    "has_subgroup_matrix_multiply_accumulate_tensor_float32",
+    "has_subgroup_2d_block_io",
+    "is_integrated_gpu",
+    "total_memory",
+    "gpu_subslice_count",
+    "architecture",
+    "type",
+)
 
 
 class Uuid:
@@ -142,7 +164,8 @@ class _XpuDeviceProperties:
         number = d.known("device_id")
         sizes = " ".join(str(n) for n in d.known("sub_group_sizes", ["unknown"]))
         return (
-            f"_XpuDeviceProperties(name='{show('name')}', platform_name='{show('platform_name')}', type='{show('type')}', "
+            f"_XpuDeviceProperties(name='{show('name')}', platform_name='{show('platform_name')}', "
+            f"type='{show('type')}', "
             f"device_id={hex(number).upper().replace('X', 'x') if isinstance(number, int) else 'unknown'}, "
             f"uuid={show('uuid')}, driver_version='{show('driver_version')}', "
             f"total_memory={_megabytes(d.known('total_memory'))}, max_compute_units={show('max_compute_units')}, "
