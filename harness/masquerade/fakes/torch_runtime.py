@@ -9,7 +9,7 @@ from typing import Any
 
 from masquerade.fakes import torch_guard, torch_tensor
 from masquerade.fakes.hooks import on_import
-from masquerade.fakes.torch_c import Runtime, cuda_answers, listed_names, unanswered, xpu_answers
+from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
 from masquerade.fakes.torch_streams import event_base, rebase, stream_base
 from masquerade.fakes.world import NoAnswerError, World
@@ -56,7 +56,8 @@ def disguise(torch: ModuleType, world: World) -> None:
 
 def _local_version(world: World) -> str:
     """What the wheel of this platform has behind the plus: cu130, rocm7.0, xpu, cpu."""
-    cuda, hip = world.known("torch.cuda"), world.known("torch.hip")
+    cuda: str | None = world.known("torch.cuda")
+    hip: str | None = world.known("torch.hip")
     if cuda:
         return "cu" + cuda.replace(".", "")
     if hip:
@@ -64,7 +65,7 @@ def _local_version(world: World) -> str:
     return "xpu" if world.platform == "xpu" else "cpu"
 
 
-def _set_version(torch: ModuleType, world: World) -> None:
+def _set_version(torch: Any, world: World) -> None:
     version = torch.version
     for name in ("cuda", "hip", "xpu"):
         setattr(version, name, world.known(f"torch.{name}"))
@@ -127,10 +128,8 @@ def _set_management(torch: ModuleType, world: World) -> None:
             cuda._HAS_AMDSMI = True
 
 
-def _give(
-    torch: ModuleType, device: ModuleType, world: World, prefix: str, answers: Callable[..., dict[str, Callable[..., Any]]]
-) -> None:
-    """Answer all functions `_cuda_*` or `_xpu_*` of torch._C, and the C++ classes that the Python above derives from."""
+def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Callable[..., dict[str, Answer]]) -> None:
+    """Answer all functions `_cuda_*` or `_xpu_*` of torch._C, and the C++ classes that the Python above stands on."""
     core = torch._C
     runtime = Runtime(world, torch, prefix)
 
@@ -172,7 +171,7 @@ def _give(
             device._device_count_zes = lambda: world.count() if world.management("xpu-smi") != "failing" else -1
 
 
-def _take(torch: ModuleType, device: ModuleType, prefix: str) -> None:
+def _take(torch: ModuleType, device: Any, prefix: str) -> None:
     """Remove from a torch built for that platform what a build for another one does not have."""
     core = torch._C
     for name in _names[prefix]:
@@ -199,9 +198,18 @@ def _take(torch: ModuleType, device: ModuleType, prefix: str) -> None:
 
 #: What torch's CPU build has as well. Source: dir(torch._C) of torch 2.13.0+cpu.
 _EVERYWHERE = frozenset(
-    """_cuda_beginAllocateCurrentThreadToPool _cuda_beginAllocateToPool _cuda_endAllocateToPool
-    _cuda_isCurrentStreamCapturing _cuda_releasePool _xpu_beginAllocateCurrentThreadToPool _xpu_endAllocateToPool
-    _xpu_graph_pool_handle _xpu_isCurrentStreamCapturing _xpu_releasePool""".split()
+    [
+        "_cuda_beginAllocateCurrentThreadToPool",
+        "_cuda_beginAllocateToPool",
+        "_cuda_endAllocateToPool",
+        "_cuda_isCurrentStreamCapturing",
+        "_cuda_releasePool",
+        "_xpu_beginAllocateCurrentThreadToPool",
+        "_xpu_endAllocateToPool",
+        "_xpu_graph_pool_handle",
+        "_xpu_isCurrentStreamCapturing",
+        "_xpu_releasePool",
+    ]
 )
 
 
@@ -240,7 +248,7 @@ def _cudart(world: World, runtime: Runtime) -> Any:
 
 
 def _set_accelerator(torch: ModuleType, world: World) -> None:
-    """torch.accelerator asks C++ hooks that only a build for the platform has, so its torch._C functions are answered."""
+    """torch.accelerator asks C++ hooks that only a build for the platform has: its torch._C functions are answered."""
     core = torch._C
     if world.platform == "cpu":
         if hasattr(core, "_accelerator_getAccelerator"):
