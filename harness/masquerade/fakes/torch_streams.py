@@ -48,8 +48,19 @@ def stream_base(runtime: Runtime, raw: str) -> type:
     torch, kind = runtime.torch, runtime.kind
 
     class StreamBase:
+        stream_id: int
+        device_index: int
+        device_type: int
+        device: Any
+        priority: int
+
         def __new__(
-            cls, priority: int = 0, stream_id: int = 0, device_index: int = -1, device_type: int = 0, stream_ptr: int = 0
+            cls,
+            priority: int = 0,
+            stream_id: int = 0,
+            device_index: int = -1,
+            device_type: int = 0,
+            stream_ptr: int = 0,
         ) -> Any:
             self = super().__new__(cls)
             runtime.start()
@@ -93,6 +104,8 @@ def event_base(runtime: Runtime, raw: str) -> type:
     torch, kind = runtime.torch, runtime.kind
 
     class EventBase:
+        device: Any
+
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             self = super().__new__(cls)
             self.device = torch.device("xpu" if kind == "xpu" else "cuda", runtime.current)
