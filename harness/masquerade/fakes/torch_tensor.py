@@ -1,7 +1,7 @@
-"""Tensors that say they are on the faked device: their data lies in a CPU tensor inside, and every operation runs on that.
+"""Tensors that say they are on the faked device: their data lies in a CPU tensor inside, and operations run on that.
 
-Kernels for the CUDA and XPU dispatch keys, which a CPU build leaves empty, catch every factory of every thread; a mode would
-hold for one thread only. What comes out has the right shape, dtype and device; its numbers are the CPU's.
+Kernels for the CUDA and XPU dispatch keys, which a CPU build leaves empty, catch every factory of every thread; a mode
+would hold for one thread only. What comes out has the right shape, dtype and device; its numbers are the CPU's.
 """
 
 from __future__ import annotations
@@ -12,11 +12,25 @@ from typing import Any
 
 from masquerade.fakes.world import NoAnswerError, World
 
-#: Operators that make a tensor out of no tensor. Those that resize their output are here too: a tensor's size outside is fixed.
+#: Operators that make a tensor out of no tensor, and those that resize their output: a tensor's size outside is fixed.
 FACTORIES = (
-    "empty.memory_format empty_strided arange arange.start arange.start_step linspace logspace eye eye.m randperm "
-    "randperm.generator tril_indices triu_indices range range.step scalar_tensor"
-).split()
+    "empty.memory_format",
+    "empty_strided",
+    "arange",
+    "arange.start",
+    "arange.start_step",
+    "linspace",
+    "logspace",
+    "eye",
+    "eye.m",
+    "randperm",
+    "randperm.generator",
+    "tril_indices",
+    "triu_indices",
+    "range",
+    "range.step",
+    "scalar_tensor",
+)
 
 _installed: dict[str, Any] = {}
 
@@ -73,7 +87,7 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
         return torch.device(kind, device.index if device.index is not None else module.current_device())
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
-        """Run `func` on the tensors inside and give its results the device that was asked for or that its inputs have."""
+        """Run `func` on the tensors inside; its results get the device that was asked for or that its inputs have."""
         outer: dict[int, Any] = {}
         found: list[Any] = []
 
