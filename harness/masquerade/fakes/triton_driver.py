@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 from masquerade.fakes.hooks import on_import
@@ -13,7 +12,7 @@ from masquerade.fakes.world import NoAnswerError, UnknownValueError, World
 
 
 class Properties(dict[str, Any]):
-    """Device properties as the driver's utilities give them; a value that the machine does not know raises when it is read."""
+    """Device properties as the driver's utilities give them; a value that the machine does not know raises if read."""
 
     def __init__(self, world: World, index: int, values: dict[str, Any]) -> None:
         super().__init__({key: value for key, value in values.items() if value is not None})
@@ -32,7 +31,7 @@ def install(world: World) -> None:
     on_import("triton.backends.amd.driver", lambda module: _answer(module, world, "HIP"))
 
 
-def _answer(module: ModuleType, world: World, prefix: str) -> None:
+def _answer(module: Any, world: World, prefix: str) -> None:
     for name, replacement in ((f"{prefix}Utils", _utils(world)), (f"{prefix}Launcher", Launcher)):
         if hasattr(module, name):
             setattr(module, name, replacement)
@@ -72,7 +71,10 @@ def _utils(world: World) -> type:
             )
 
         def load_binary(self, name: str, binary: bytes, shared: int, index: int) -> tuple[int, int, int, int, int]:
-            """(module, function, registers, spills, most threads a block). No driver counted registers here: both are 0."""
+            """(module, function, registers, spills, most threads a block).
+
+            No driver counted registers here: registers and spills are 0.
+            """
             return 0, 0, 0, 0, world.visible()[index].known("max_threads_per_block", 1024)
 
         def unload_module(self, handle: Any) -> None:
