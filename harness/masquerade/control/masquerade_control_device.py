@@ -1,8 +1,8 @@
 """Opens a device at import: the positive control of every run."""
 
+import contextlib
+
 import torch
 
-try:
+with contextlib.suppress(Exception):
     torch.cuda.current_device()
-except Exception:
-    pass

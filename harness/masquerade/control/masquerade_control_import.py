@@ -1,3 +1,4 @@
 """Executes a module that another platform owns: the positive control where there is no torch."""
 
-import masquerade_control_foreign  # noqa: F401
+# Found by the name that it has on a subject's path: this folder is put there.
+import masquerade_control_foreign  # type: ignore[import-not-found]  # noqa: F401
