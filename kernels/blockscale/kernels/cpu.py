@@ -18,12 +18,16 @@ def dequantize_fp8(codes: torch.Tensor, scale: torch.Tensor, block_n: int, block
     Scales are (ceil(N / block_n), ceil(K / block_k)), fp32 or e8m0.
     """
     N, K = codes.shape
-    out = torch.empty(N, K, dtype=torch.bfloat16)
+    out = torch.empty(N, K, dtype=torch.bfloat16, device=codes.device)
     columns = scale.float().repeat_interleave(block_k, 1)[:, :K]  # (n_blocks, K)
     for rows in _pieces(N, K, block_n):
         value = _fp8_to_bf16(codes[rows])
         blocks = columns[rows.start // block_n : -(-rows.stop // block_n)]
-        torch.mul(value, _spread_rows(blocks, block_n, len(value)), out=(product := torch.empty(value.shape)))
+        torch.mul(
+            value,
+            _spread_rows(blocks, block_n, len(value)),
+            out=(product := value.new_empty(value.shape, dtype=torch.float32)),
+        )
         out[rows] = product
     return out
 
@@ -31,7 +35,7 @@ def dequantize_fp8(codes: torch.Tensor, scale: torch.Tensor, block_n: int, block
 def dequantize_mxfp4(packed: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """(N, K) bf16 of packed e2m1 weights (N, K / 2) with e8m0 codes (N, K / 32); exact, but for bf16's own range."""
     N, K = packed.shape[0], packed.shape[1] * 2
-    out = torch.empty(N, K, dtype=torch.bfloat16)
+    out = torch.empty(N, K, dtype=torch.bfloat16, device=packed.device)
     scale = codes.view(torch.float8_e8m0fnu).to(torch.bfloat16)  # (N, K / 32): every code is a bf16 number
     for rows in _pieces(N, K, 1):
         value = _e2m1_to_bf16(packed[rows]).view(-1, K // 32, 32)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import torch
 
 from blockscale.formats import fp8, mx
@@ -34,6 +37,8 @@ def mxfp4_moe(
     hidden_pad: int = 0,
     intermediate_pad: int = 0,
     activation_format: str = "bf16",
+    fused: bool = True,
+    emulate: bool = False,
 ) -> torch.Tensor:
     """For each token the weighted sum over its experts of w2 @ activation(w13 @ x): (M, H) bf16.
 
@@ -42,7 +47,8 @@ def mxfp4_moe(
     (E, H_p, I_p / 32) e8m0. The weights may be padded: H = H_p - hidden_pad and I = I_p - intermediate_pad, both even,
     and what lies in the padding is not read. Where rows are not interleaved, gates start at row 0 and ups at I_p.
     w13_bias: (E, 2 I_p), w2_bias: (E, H_p), any float dtype. expert_map: (global experts,), local ids, and -1 for
-    experts of other ranks, whose share is left out. Raises ValueError, before anything runs, for what does not fit; on
+    experts of other ranks, whose share is left out. `fused` computes the activation within the first GEMM, `emulate`
+    everything in plain torch on whichever device. Raises ValueError, before anything runs, for what does not fit; on
     the CPU for ids out of range too.
     """
     scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
@@ -51,66 +57,83 @@ def mxfp4_moe(
     _check_tokens(x, topk_weights, topk_ids, w13, expert_map, hidden_pad, activation_format)
     if x.shape[0] == 0:
         return torch.empty_like(x)
-    run = _triton if dispatch.runs_on_triton(x) else _cpu
-    local = local_experts(topk_ids, expert_map)
-    intermediate = w2.shape[2] * 2 - intermediate_pad
-    w13_bias, w2_bias = (None if bias is None else bias.float() for bias in (w13_bias, w2_bias))
-    return run(
-        x, topk_weights.float(), local, w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, activation, intermediate,
-        activation_format,
+    problem = _Problem(
+        x, topk_weights.float(), local_experts(topk_ids, expert_map), w13, w13_scale, w2, w2_scale,
+        None if w13_bias is None else w13_bias.float(), None if w2_bias is None else w2_bias.float(),
+        activation, w2.shape[2] * 2 - intermediate_pad, activation_format,
     )  # fmt: skip
+    if emulate or not dispatch.runs_on_triton(x):
+        return _dequantized(problem)
+    return _triton(problem, fused)
 
 
-def _triton(
-    x: torch.Tensor, topk_weights: torch.Tensor, local: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
-    w2: torch.Tensor, w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
-    activation: SwiGLU, intermediate: int, activation_format: str,
-) -> torch.Tensor:  # fmt: skip
+class _Problem(NamedTuple):
+    """The arguments, checked: `local` experts (M, k) with -1 for other ranks', `intermediate` without padding."""
+
+    x: torch.Tensor
+    topk_weights: torch.Tensor
+    local: torch.Tensor
+    w13: torch.Tensor
+    w13_scale: torch.Tensor
+    w2: torch.Tensor
+    w2_scale: torch.Tensor
+    w13_bias: torch.Tensor | None
+    w2_bias: torch.Tensor | None
+    activation: SwiGLU
+    intermediate: int
+    activation_format: str
+
+    def used_rows(self) -> torch.Tensor:
+        """The rows of w13 that are not padding, in their order."""
+        used = torch.arange(2 * self.intermediate, device=self.w13.device)
+        if not self.activation.interleaved:
+            used[self.intermediate :] += self.w13.shape[1] // 2 - self.intermediate
+        return used
+
+
+def _triton(p: _Problem, fused: bool) -> torch.Tensor:
     from blockscale.kernels.triton import mxfp4_moe as kernel
 
-    experts, hidden, top_k = w13.shape[0], x.shape[1], local.shape[1]
-    per_expert = -(-local.numel() // experts)
-    config = configs.choose("mxfp4_moe", dispatch.arch_of(x), per_expert, w13.shape[1], hidden)
-    tiles = sort_into_tiles(local, experts, config.pop("BLOCK_M"))
-    row_weight = topk_weights.flatten().contiguous()
-    x = _rounded(x, activation_format)
-    inner = kernel.grouped_gemm(
-        x, w13, w13_scale, w13_bias, row_weight, tiles, n=2 * intermediate, k=hidden, top_k=top_k,
-        activation=activation, config=config,
+    experts, hidden, top_k = p.w13.shape[0], p.x.shape[1], p.local.shape[1]
+    per_expert = -(-p.local.numel() // experts)
+    config = configs.choose("mxfp4_moe", dispatch.arch_of(p.x), per_expert, p.w13.shape[1], hidden)
+    tiles = sort_into_tiles(p.local, experts, config.pop("BLOCK_M"))
+    row_weight = p.topk_weights.flatten().contiguous()
+    first = partial(
+        kernel.grouped_gemm, _rounded(p.x, p.activation_format), p.w13, p.w13_scale, p.w13_bias, tiles=tiles, k=hidden,
+        top_k=top_k, config=config,
     )  # fmt: skip
-    inner = _rounded(inner, activation_format)
+    if fused:
+        inner = first(row_weight, n=2 * p.intermediate, activation=p.activation)
+    else:
+        columns = first(torch.ones_like(row_weight), n=p.w13.shape[1], activation=None)[:, p.used_rows()].float()
+        inner = p.activation(*p.activation.gate_and_up(columns)).to(p.x.dtype)
     rows = kernel.grouped_gemm(
-        inner, w2, w2_scale, w2_bias, row_weight, tiles, n=hidden, k=intermediate, top_k=1, activation=None,
-        config=config,
+        _rounded(inner, p.activation_format), p.w2, p.w2_scale, p.w2_bias, row_weight, tiles=tiles, n=hidden,
+        k=p.intermediate, top_k=1, activation=None, config=config,
     )  # fmt: skip
-    return kernel.sum_slots(rows, local.contiguous())
+    return kernel.sum_slots(rows, p.local.contiguous())
 
 
-def _cpu(
-    x: torch.Tensor, topk_weights: torch.Tensor, local: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
-    w2: torch.Tensor, w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
-    activation: SwiGLU, intermediate: int, activation_format: str,
-) -> torch.Tensor:  # fmt: skip
-    """Expert by expert: the rows it was given, through its weights dequantized to bf16."""
-    hidden = x.shape[1]
-    out = torch.zeros(x.shape, dtype=torch.float32)
-    x = _rounded(x, activation_format)
-    # Of the padded rows of w13, those in use.
-    used = torch.arange(2 * intermediate)
-    if not activation.interleaved:
-        used[intermediate:] += w13.shape[1] // 2 - intermediate
-    for expert in local.unique().tolist():
+def _dequantized(p: _Problem) -> torch.Tensor:
+    """Expert by expert, in plain torch: the rows it was given, through its weights dequantized to bf16."""
+    hidden, used = p.x.shape[1], p.used_rows()
+    out = torch.zeros(p.x.shape, dtype=torch.float32, device=p.x.device)
+    x = _rounded(p.x, p.activation_format)
+    for expert in p.local.unique().tolist():
         if expert < 0:
             continue
-        token, slot = (local == expert).nonzero(as_tuple=True)
-        columns = x[token] @ cpu.dequantize_mxfp4(w13[expert], w13_scale[expert])[used, :hidden].T
-        columns = columns.float() if w13_bias is None else columns.float() + w13_bias[expert][used]
-        inner = _rounded(activation(*activation.gate_and_up(columns)).bfloat16(), activation_format)
-        rows = (inner @ cpu.dequantize_mxfp4(w2[expert], w2_scale[expert])[:hidden, :intermediate].T).float()
-        if w2_bias is not None:
-            rows += w2_bias[expert][:hidden]
-        out.index_add_(0, token, rows * topk_weights[token, slot].unsqueeze(1))
-    return out.to(x.dtype)
+        token, slot = (p.local == expert).nonzero(as_tuple=True)
+        columns = (x[token] @ cpu.dequantize_mxfp4(p.w13[expert], p.w13_scale[expert])[used, :hidden].T).float()
+        if p.w13_bias is not None:
+            columns += p.w13_bias[expert][used]
+        inner = _rounded(p.activation(*p.activation.gate_and_up(columns)).bfloat16(), p.activation_format)
+        w2 = cpu.dequantize_mxfp4(p.w2[expert], p.w2_scale[expert])[:hidden, : p.intermediate]
+        rows = (inner @ w2.T).float()
+        if p.w2_bias is not None:
+            rows += p.w2_bias[expert][:hidden]
+        out.index_add_(0, token, rows * p.topk_weights[token, slot].unsqueeze(1))
+    return out.to(p.x.dtype)
 
 
 def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:

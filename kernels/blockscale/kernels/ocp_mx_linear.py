@@ -64,7 +64,7 @@ def _op(
     elif dispatch.runs_on_triton(x):
         out = _triton(flat, weight, weight_scale, out_dtype, flat_scales)
     else:
-        out = _cpu(flat, weight, weight_scale, out_dtype, flat_scales)
+        out = emulated_gemm(flat, weight, weight_scale, out_dtype, flat_scales)
     return out.view(*x.shape[:-1], weight.shape[0])
 
 
@@ -105,10 +105,17 @@ def multiplies_mxfp4(arch: Arch | None) -> bool:
     return arch.name in ("gfx950", "gfx1250") or arch.in_family("sm_100") or arch.in_family("sm_120")
 
 
-def _cpu(
-    x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, x_scales: torch.Tensor | None
+def emulated_gemm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    dtype: torch.dtype,
+    x_scales: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """A bf16 matmul on the dequantized operands, which bf16 holds exactly; in fp32 where the output is more precise."""
+    """The same product in plain torch, on whichever device: a matmul on dequantized operands, which bf16 holds exactly.
+
+    In fp32 where the output is more precise than bf16. Arguments as `gemm_with_dynamic_quant`, and not checked.
+    """
     values = mx.dequantize(*(mx.quantize(x, ROUNDING) if x_scales is None else (x, x_scales)), torch.bfloat16)
     w = cpu.dequantize_mxfp4(weight, weight_scale)
     if dtype == torch.bfloat16:
