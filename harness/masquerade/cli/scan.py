@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -50,11 +52,15 @@ def scan(
 
     \b
     Examples:
+      masquerade scan mypackage                (in this directory, or installed)
       masquerade scan mypackage --path src
       masquerade scan mypackage.kernels --on h200,mi355x,b580 --report json:report.json
       masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
     """
     ports: Ports = ctx.obj or Real()
+    if not conditions.path:
+        # As `python -c "import mypackage"` would find it.
+        conditions = dataclasses.replace(conditions, path=(os.getcwd(),))
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
         _refuse_file_names(subject)

@@ -167,3 +167,9 @@ def test_flat_pays_for_each_import_anew(masquerade, stage) -> None:
     stage.scanned = False
     masquerade("scan", "pkg", "--flat")
     assert not stage.scanned and stage.checks
+
+
+def test_without_a_path_the_working_directory_is_searched(masquerade, stage, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    masquerade("scan", "pkg", "--on", "h100")
+    assert stage.checks[0].path == (str(tmp_path),)
