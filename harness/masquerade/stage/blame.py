@@ -94,7 +94,7 @@ class Places:
 
 
 class CommandPlaces(Places):
-    """For a whole command: the subject is all code that is neither the standard library's nor an installed package's."""
+    """For a whole command: the subject is all code but the standard library's and that of installed packages."""
 
     def in_subject(self, file: str) -> bool:
         if self.in_torch(file) or self.in_stdlib(file) or file.startswith("<frozen"):
@@ -177,9 +177,10 @@ def probe_name(stack: Sequence[Frame], places: Places, probe: str) -> str:
 
 
 def actor(stack: Sequence[Frame], places: Places) -> str:
-    """Who acts: `torch` where torch's or Triton's own code does, else the innermost module of the standard library's caller.
+    """Who acts, by the innermost frame that tells: `torch` for torch's or Triton's own code.
 
-    The name of the innermost standard-library module that is more than a pair of hands (platform, ctypes.util) is given as it is.
+    A module of the standard library that is more than a pair of hands (platform, ctypes.util) is named itself. Else it
+    is the module that calls the standard library.
     """
     for frame in reversed(stack):
         if frame.module in ("platform", "ctypes.util", "uuid", "sysconfig"):
