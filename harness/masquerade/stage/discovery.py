@@ -87,7 +87,7 @@ def _locate(name: str) -> tuple[list[str], str]:
 
 
 def find(name: str) -> dict[str, Any]:
-    """{"modules": [...], "notes": [...], "root": folder} for a package or module; {"near": [...]} where there is none."""
+    """{"modules": [...], "notes": [...], "root": folder} of a package or module; "near": [...] too if there is none."""
     folders, file = _locate(name)
     if not folders and not file:
         return {"modules": [], "notes": [], "root": "", "near": _near(name)}
