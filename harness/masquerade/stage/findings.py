@@ -15,7 +15,7 @@ from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Recor
 
 TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
 
-#: Kinds that are judged while importing alone: a call may start processes and threads and load its platform's libraries.
+#: Kinds that are judged while importing alone: a call may start processes and threads and load its own libraries.
 IMPORT_ONLY = frozenset({"env-mutation", "subprocess", "thread", "native-load"})
 
 #: Standard-library modules that start programs for their caller's innocent question, as platform.platform() runs uname.
@@ -100,7 +100,8 @@ class Judge:
     def record(self) -> Record:
         findings = [*self._from_events(), *self._from_end()]
         if self.reply.get("full") and not findings:
-            findings = [self._abrupt("crash", "event log full", "more happened than the log holds: this is not called clean")]
+            why = "more happened than the log holds: this is not called clean"
+            findings = [self._abrupt("crash", "event log full", why)]
         closing = self.closing or {}
         order = {kind: place for place, kind in enumerate(SEVERITY)}
         findings.sort(key=lambda finding: order.get(finding.kind, 99))
