@@ -1,9 +1,10 @@
-"""The event log: memory that a child and its server share, so that what happened stays told whatever the child does next.
+"""The event log: memory that a child and its server share, so that what was told stays told whatever the child does.
 
-The map is cut into regions. Region 0 belongs to the child, the others to processes that it forks. A region is a row of slots of
-512 bytes: a header (magic, event number, part, parts, length, CRC-32) and a piece of the event. A slot's number comes from
-`itertools.count`, which hands it out in one step of C: threads, signal handlers and finalizers may write at the same time
-without a lock. The last slots of region 0 are kept for the closing record, so that a flood of events cannot push it out.
+The map is cut into regions. Region 0 belongs to the child, the others to processes that it forks. A region is a row of
+slots of 512 bytes: a header (magic, event number, part, parts, length, CRC-32) and a piece of the event. A slot's
+number comes from `itertools.count`, which hands it out in one step of C: threads, signal handlers and finalizers may
+write at the same time without a lock. The last slots of region 0 are kept for the closing record, so that a flood of
+events cannot push it out.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def _region(index: int) -> tuple[int, int]:
 def writer(memory: mmap) -> tuple[Callable[[bytes], bool], Callable[[bytes], bool]]:
     """Functions that append an event and write the closing record; each says whether it fitted.
 
-    Both keep all they need in their closures: a subject that empties modules, replaces builtins or rewrites the globals of its
-    callers does not reach them.
+    Both keep all they need in their closures: a subject that empties modules, replaces builtins or rewrites the globals
+    of its callers does not reach them.
     """
     getpid, count, crc, pack = os.getpid, itertools.count, crc32, HEADER.pack
     rng, size = range, len
