@@ -61,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that happened and may not. `what` is the probe, module, library, variable, program or exception type."""
+    """One thing that happened and may not. `what` is the probe, module, library, variable, program or exception."""
 
     kind: str
     what: str
