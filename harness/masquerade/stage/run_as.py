@@ -30,7 +30,7 @@ from masquerade.watch.processes import isolated as isolated_python
 from masquerade.watch.processes import program
 
 _SITE = """\
-# Written by masquerade run: puts the disguise on each Python process of the command, then runs the user's sitecustomize.
+# Written by masquerade run: puts the disguise on each Python process of the command, then runs the user's own.
 import os, sys
 _folder = {folder!r}
 if sys.version_info < (3, 10):
@@ -53,6 +53,7 @@ else:
     _r.next_sitecustomize({site!r})
 """
 
+
 @dataclass(frozen=True)
 class RunResult:
     """How a command ended: its exit status (128 + signal number for a signal) and what was seen."""
@@ -71,8 +72,10 @@ class _Run:
     levels: Mapping[str, Level] = field(default_factory=default_levels)
 
 
-def _environment(run: _Run, document: dict[str, Any], env: Mapping[str, str | None], path: Sequence[str]) -> dict[str, str]:
-    """The command's environment: the machine's variables and tools, the site folder first on PYTHONPATH, the user's wishes."""
+def _environment(
+    run: _Run, document: dict[str, Any], env: Mapping[str, str | None], path: Sequence[str]
+) -> dict[str, str]:
+    """The command's environment: the machine's variables and tools, the site folder first on PYTHONPATH, then `env`."""
     out = dict(os.environ)
     if document["platform"] != "here":
         for name, value in (document.get("host", {}).get("env") or {}).items():
@@ -125,15 +128,15 @@ def run_as(
 ) -> RunResult:
     """Run `command` as if on `machine`; standard input and output are the caller's own.
 
-    Raises StageError when the command cannot be started or the disguise fails, UnknownMachineError for an unknown machine.
+    Raises StageError when the command cannot be started or the disguise fails, UnknownMachineError for a machine that
+    is not known.
     """
     machine = machines.resolve(machine) if isinstance(machine, str) else machine
     document = machine.to_json()
     folder = tempfile.mkdtemp(prefix="masquerade-run-")
     try:
-        run = _Run(
-            machine, command, folder, machines.default_owners() if owners is None else owners, levels or default_levels()
-        )
+        owners = machines.default_owners() if owners is None else owners
+        run = _Run(machine, command, folder, owners, levels or default_levels())
         _prepare(run, document)
         environ = _environment(run, document, env or {}, path)
         started = time.monotonic()
@@ -192,16 +195,16 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
     logs = os.path.join(run.folder, "logs")
     for name in sorted(os.listdir(logs)):
         file_path = os.path.join(logs, name)
-        if name.endswith(".failed"):
-            with open(file_path, encoding="utf-8") as file:
-                raise StageError(f"the disguise failed in a process of the command: {file.read()}")
-        if name.endswith(".plain"):
-            with open(file_path, encoding="utf-8") as file:
-                notes.append(f"a process of {file.read()} ran without a disguise: 3.10 or newer is needed")
+        if name.endswith((".failed", ".plain")):
+            with open(file_path, encoding="utf-8") as text:
+                told = text.read()
+            if name.endswith(".failed"):
+                raise StageError(f"the disguise failed in a process of the command: {told}")
+            notes.append(f"a process of {told} ran without a disguise: 3.10 or newer is needed")
             continue
         with open(file_path, "r+b") as file, log.allocate(file.fileno()) as memory:
             contents = log.read(memory)
-        events += [text.decode("utf-8", "replace") for text in contents.events]
+        events += [event.decode("utf-8", "replace") for event in contents.events]
         damaged, full = damaged + contents.damaged, full or contents.full
     parsed, _ = parse(events)
     processes = sum(event["kind"] == "joined" for event in parsed)
@@ -209,7 +212,8 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
         program(run.command[0]) == "python" and isolated_python(run.command)
     )
     if isolated:
-        notes.append(f"{isolated} Python process{'es' if isolated > 1 else ''} started with -I, -E or -S wore no disguise")
+        number = "1 Python process" if isolated == 1 else f"{isolated} Python processes"
+        notes.append(f"{number} started with -I, -E or -S wore no disguise")
     if not processes:
         notes.append("no Python process of the command wore the disguise")
     subject = shlex.join(run.command)
@@ -225,9 +229,14 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
     )
     closing = None if timed_out else json.dumps({"ok": True, "result": status})
     reply = {
-        "events": events, "closing": closing, "damaged": damaged, "full": full, "timed_out": timed_out, "seconds": seconds,
+        "events": events,
+        "closing": closing,
+        "damaged": damaged,
+        "full": full,
+        "timed_out": timed_out,
+        "seconds": seconds,
         "notes": notes,
-    }  # fmt: skip
+    }
     return RunResult(status, judge(context, reply), processes)
 
 
