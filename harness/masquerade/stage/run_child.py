@@ -10,8 +10,8 @@ from mmap import mmap
 from typing import Any
 
 from masquerade.stage import log
-from masquerade.stage.places import where_things_lie
 from masquerade.stage.disguise import disguise, watch
+from masquerade.stage.places import where_things_lie
 from masquerade.watch.recorder import encoder, recorder
 
 
