@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from mmap import mmap
 from typing import Any
 
@@ -176,10 +177,8 @@ def _ask_for_stack(pid: int, output: int, tail: _Tail) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def parents() -> dict[int, int]:
@@ -216,7 +215,7 @@ def _children() -> list[int]:
 
 
 def end_descendants(pid: int) -> None:
-    """Kill and reap whatever the check left: its group is dead, so what is left are orphans that came to this process."""
+    """Kill and reap whatever the check left: its group is dead, so these are orphans that came to this process."""
     for _ in range(1000):
         left = _children()
         if not left:
