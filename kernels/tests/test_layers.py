@@ -259,3 +259,20 @@ def test_block_fp8_linear_by_deepgemm(here, monkeypatch):
     assert out.shape == (2, 3, 128) and (out == 2).all()
     assert seen == [((6, 256), (6, 2), (1, 2), True)]
     assert fp8.largest(layer.weight.dtype) == 448
+
+
+def test_deepseeks_names():
+    """w1 are gates and come first, w3 are ups, w2 goes down."""
+    tensors = deepseek_file(torch.Generator().manual_seed(0))
+    weights = checkpoint.deepseek_v4_experts(tensors, 1)
+    prefix = "layers.1.ffn.experts.2."
+    for part, got in (("w1", weights.w13[2, :INNER]), ("w3", weights.w13[2, INNER:]), ("w2", weights.w2[2])):
+        assert torch.equal(got, tensors[f"{prefix}{part}.weight"].view(torch.uint8))
+    assert torch.equal(weights.w13_scale[2, INNER:], tensors[f"{prefix}w3.scale"])
+
+
+def test_gpt_osss_blocks_are_joined():
+    tensors = gpt_oss_file(torch.Generator().manual_seed(0))
+    weights = checkpoint.gpt_oss_experts(tensors, 3)
+    blocks = tensors["model.layers.3.mlp.experts.down_proj_blocks"]
+    assert weights.w2.shape == (E, H, INNER // 2) and torch.equal(weights.w2[1, 2, 16:32], blocks[1, 2, 1])

@@ -229,3 +229,13 @@ def test_the_limit_is_felt(path):
     want = float64_answer(**call)
     assert relative_error(mxfp4_moe(**call), want) < 1e-2
     assert relative_error(mxfp4_moe(**call, activation=unlimited), want) > 0.5
+
+
+@ACTIVATIONS
+def test_the_other_ways_to_compute_it(activation, path):
+    """The activation as a step of its own, and everything emulated; with padding, where rows must be picked."""
+    call = problem(15, hidden=64, intermediate=64, bias=True)
+    want = mxfp4_moe(**call, activation=activation, intermediate_pad=10)
+    for way in ({"fused": False}, {"emulate": True}):
+        got = mxfp4_moe(**call, activation=activation, intermediate_pad=10, **way)
+        assert relative_error(got, want.double()) < 8e-3
