@@ -1,7 +1,8 @@
-"""One check, inside the process that runs it: disguise, watch, import, call, and a closing record that says how it went.
+"""One check, inside the process that runs it: disguise, watch, import, call, and a closing record of how it went.
 
-Everything needed after the subject has run is taken before it runs: a subject may empty modules, replace builtins, rewrite the
-globals of its callers or end the process. Nothing here is a list that lies in a frame, since some walk the frames and clear them.
+Everything needed after the subject has run is taken before it runs: a subject may empty modules, replace builtins,
+rewrite the globals of its callers or end the process. Nothing here is a list that lies in a frame, since some walk the
+frames and clear them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def tracer() -> Callable[[BaseException], dict[str, Any]]:
     rows = stack_reader()
     string, kind, anything, syntax, limit = str, type, BaseException, SyntaxError, TEXT
 
-    def describe(error: BaseException) -> dict[str, Any]:
+    def describe(error: Any) -> dict[str, Any]:
         stack: Any = []
         trace = error.__traceback__
         while trace is not None:
@@ -101,7 +102,8 @@ def run(
 ) -> NoReturn:
     """Run the check that `request` describes and end the process. The log in `memory` tells what happened.
 
-    `ready` takes the place of `prepare` in a process that wears its disguise already; `also` gives more for the closing record.
+    `ready` takes the place of `prepare` in a process that wears its disguise already; `also` gives more for the closing
+    record.
     """
     leave, getpid, owner = _leave, os.getpid, os.getpid()
     append, close = log.writer(memory)
@@ -131,9 +133,17 @@ def run(
         nonlocal outcome
         told = describe(error)
         # The closing record is written before the message is made: a __str__ that never returns loses nothing.
-        outcome = {"ok": False, "exit": isinstance(error, leaving), "phase": phase["now"], "error": told, "result": None}
+        left = isinstance(error, leaving)
+        outcome = {"ok": False, "exit": left, "phase": phase["now"], "error": told, "result": None}
         close(encode(outcome).encode())
         told["message"] = message(error)
+
+    def quietly(do: Callable[[], object]) -> None:
+        # contextlib.suppress uses globals and builtins, which the subject may have replaced.
+        try:
+            do()
+        except base:
+            return
 
     lift = limited(request.get("memory_limit"))
     started = monotonic()
@@ -142,7 +152,7 @@ def run(
         wait(alive, monotonic() + settle, monotonic, sleep)
         if function:
             phase["now"] = "call"
-            target = module
+            target: Any = module
             for name in function.split("."):
                 target = getattr(target, name)
             value = target(*request.get("args", ()), **request.get("kwargs", {}))
@@ -154,10 +164,7 @@ def run(
     lift()
     if getpid() != owner:
         leave(0)  # the subject forked and let both processes return
-    try:
-        collect()
-    except base:
-        pass
+    quietly(collect)
     outcome["seconds"] = monotonic() - started
     outcome["threads"] = alive()
     outcome.update(also())
@@ -166,15 +173,14 @@ def run(
     close(encode(outcome).encode())
     # Exit functions run after the closing record: the server gives them a moment and takes what they do as events.
     phase["now"] = "exit"
-    try:
-        run_exit_functions()
-    except base:
-        pass
+    quietly(run_exit_functions)
     leave(0)
     raise AssertionError("unreachable")
 
 
-def wait(alive: Callable[[], int], deadline: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+def wait(
+    alive: Callable[[], int], deadline: float, monotonic: Callable[[], float], sleep: Callable[[float], None]
+) -> None:
     """Wait for the subject's threads, at most until `deadline`."""
     for _ in range(2000):
         if alive() <= 0 or monotonic() >= deadline:
@@ -238,7 +244,7 @@ def enter(request: dict[str, Any]) -> None:
 
 
 def prepare(request: dict[str, Any], append: Append, phase: dict[str, str]) -> Callable[[], int]:
-    """Environment, path, limits, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
+    """Environment, path, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
     enter(request)
     disguise(request["machine"], folder=request.get("tools", ""))
     name_subject(request, append)
