@@ -28,7 +28,10 @@ class RefusedError(RuntimeError):
 
 
 def preload(wanted: bool = True) -> dict[str, Any]:
-    """Import torch alone, where the environment has it, and every module of the child side. Gives facts about the environment."""
+    """Import torch alone, where the environment has it, and every module of the child side.
+
+    Gives facts about the environment.
+    """
     torch_version = None
     torch_error = ""
     if wanted and importlib.util.find_spec("torch") is not None:
