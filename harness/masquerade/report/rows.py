@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from masquerade.report.groups import Group
 from masquerade.report.results import Results
+from masquerade.report.text import plural
 
 #: So many rows are shown as they are; more are folded.
 UNFOLDED_ROWS = 30
@@ -40,6 +43,28 @@ def rows(subjects: list[str], results: Results, *, folded: bool = True) -> list[
     """A row for each of `subjects`, folded by package when there are many."""
     single = [Row(subject, cells(subject, results)) for subject in subjects]
     return fold(single) if folded and len(single) > UNFOLDED_ROWS else single
+
+
+def matrix_rows(results: Results, groups: Sequence[Group], *, every: bool = False) -> list[Row]:
+    """The rows of the subjects that `groups` hit, or with `every` of all, then one row that counts the rest."""
+    hit = {subject for group in groups for subject in group.subjects}
+    listed = [subject for subject in results.subjects if every or subject in hit]
+    out = rows(listed, results, folded=not every)
+    rest = len(results.subjects) - len(listed)
+    if rest:
+        out.append(_rest(results, set(listed), rest))
+    return out
+
+
+def _rest(results: Results, listed: set[str], rest: int) -> Row:
+    counts = []
+    for machine in results.machines:
+        records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
+        ok = sum(not record.failed for record in records)
+        counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
+    return Row(
+        plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all", tuple(counts)
+    )
 
 
 def fold(single: list[Row]) -> list[Row]:

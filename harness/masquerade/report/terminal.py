@@ -12,7 +12,7 @@ from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, distinct
 from masquerade.report.matrix import tables
 from masquerade.report.results import Results
-from masquerade.report.rows import Row, rows
+from masquerade.report.rows import matrix_rows
 from masquerade.report.text import clean, plural
 
 _MOST_NOTES = 10
@@ -38,33 +38,11 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
 
 
 def _matrix(console: Console, results: Results, platforms: list[Group], every: bool) -> None:
-    parts = list(tables(_rows(results, platforms, every), results, console))
+    parts = list(tables(matrix_rows(results, platforms, every=every), results, console))
     for part, following in zip(parts, [*parts[1:], None], strict=True):
         console.print(part)
         if isinstance(part, Table) or following is None:
             console.print()
-
-
-def _rows(results: Results, platforms: list[Group], every: bool) -> list[Row]:
-    """The rows that show a platform's fault, then one that counts the rest."""
-    faulty = {subject for group in platforms for subject in group.subjects}
-    listed = [subject for subject in results.subjects if every or subject in faulty]
-    out = rows(listed, results, folded=not every)
-    rest = len(results.subjects) - len(listed)
-    if rest:
-        out.append(_rest(results, set(listed), rest))
-    return out
-
-
-def _rest(results: Results, listed: set[str], rest: int) -> Row:
-    counts = []
-    for machine in results.machines:
-        records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
-        ok = sum(not record.failed for record in records)
-        counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
-    return Row(
-        plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all", tuple(counts)
-    )
 
 
 def _list(console: Console, title: Text, lines: Iterable[Text]) -> None:
