@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from masquerade.fakes import torch_guard, torch_tensor
+from masquerade.fakes import torch_guard, torch_host, torch_tensor
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
@@ -136,11 +136,12 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     def on_open() -> None:
         # C++ fills in these names of torch.cuda and torch.xpu at the end of a successful initialization.
         device._get_device_properties = runtime.properties
-        device.default_generators = torch_tensor.generators(torch, prefix, len(runtime.start()))
-        torch_tensor.install(torch, world, prefix)
+        device.default_generators = torch_host.default_generators(torch, prefix, len(runtime.start()))
+        torch_tensor.install(torch, world, prefix, runtime.device)
 
     torch_guard.install(torch, prefix)
     torch_tensor.install_methods(torch, prefix)
+    torch_host.install(torch, world, prefix)
     given = answers(runtime, on_open)
     for name in _names[prefix]:
         setattr(core, name, given.get(name) or unanswered(world, name))

@@ -7,6 +7,7 @@ would hold for one thread only. What comes out has the right shape, dtype and de
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -35,13 +36,8 @@ FACTORIES = (
 _installed: dict[str, Any] = {}
 
 
-def generators(torch: ModuleType, kind: str, count: int) -> tuple[Any, ...]:
-    """The default generators of `count` devices: CPU generators, since no numbers are drawn on a faked device."""
-    return tuple(torch.Generator() for _ in range(count))
-
-
-def install(torch: ModuleType, world: World, kind: str) -> None:
-    """Register the factories for `kind` (cuda or xpu) once in this process."""
+def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], object]) -> None:
+    """Register the factories for `kind` (cuda or xpu) once in this process. `find` raises for a device that is not there."""
     if kind in _installed:
         return
     core, tree = torch._C, torch.utils._pytree
@@ -84,7 +80,9 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
             return run(func, args, kwargs or {})
 
     def current(device: Any) -> Any:
-        return torch.device(kind, device.index if device.index is not None else module.current_device())
+        index = device.index if device.index is not None else module.current_device()
+        find(index)
+        return torch.device(kind, index)
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         """Run `func` on the tensors inside; its results get the device that was asked for or that its inputs have."""
@@ -151,9 +149,6 @@ def install(torch: ModuleType, world: World, kind: str) -> None:
     _installed[kind] = library, others
     # torch.tensor(..., device=) then moves a finished CPU tensor instead of filling one on the device below Python.
     core._set_only_lift_cpu_tensors(True)
-
-    torch.Tensor.pin_memory = lambda self, device=None: self
-    torch.Tensor.is_pinned = lambda self, device=None: False
 
 
 def install_methods(torch: ModuleType, kind: str) -> None:
