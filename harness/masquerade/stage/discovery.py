@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.machinery
 import importlib.util
+import mmap
 import os
 import pkgutil
 from collections.abc import Iterator
@@ -51,10 +52,23 @@ def _below(folder: str, prefix: str, notes: dict[str, None], seen: set[str]) -> 
         if name == "__main__":
             notes[f"{prefix}.__main__ is not imported: it is a program"] = None
         elif name and name != "__init__":
+            if not _is_python(entry.path, name):
+                continue
             if name.isidentifier():
                 yield f"{prefix}.{name}"
             else:
                 notes[f"{os.path.join(folder, entry.name)} has no name that an import statement can say"] = None
+
+
+def _is_python(file: str, name: str) -> bool:
+    """Whether a file with a module's suffix is a module: of shared libraries only those that have its entry point."""
+    if not file.endswith((".so", ".pyd")):
+        return True
+    try:
+        with open(file, "rb") as library, mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(b"PyInit_" + name.encode()) >= 0
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return False
 
 
 def _is_package(folder: str) -> bool:

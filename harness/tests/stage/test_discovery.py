@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import write
 
+from conftest import write
 from masquerade.stage import Stage, SubjectError
 from masquerade.stage.discovery import find
 
@@ -52,7 +52,8 @@ def test_a_module_alone(look: Find, tmp_path: Path) -> None:
 
 def test_namespace_packages(look: Find) -> None:
     found = look("pkgns", "pkgns/one/a.py", "pkgns/two/inner/b.py", "pkgns/data/readme.txt")
-    assert found["modules"] == ["pkgns", "pkgns.one", "pkgns.one.a", "pkgns.two", "pkgns.two.inner", "pkgns.two.inner.b"]
+    inner = ["pkgns.one", "pkgns.one.a", "pkgns.two", "pkgns.two.inner", "pkgns.two.inner.b"]
+    assert found["modules"] == ["pkgns", *inner]
 
 
 def test_a_namespace_package_over_two_folders(look: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +62,15 @@ def test_a_namespace_package_over_two_folders(look: Find, tmp_path: Path, monkey
     assert look("pkgns", "pkgns/here.py")["modules"] == ["pkgns", "pkgns.here", "pkgns.there"]
 
 
-def test_extension_files(look: Find) -> None:
-    found = look("pkg", "pkg/__init__.py", f"pkg/_fast{EXTENSION}", "pkg/_abi.abi3.so", "pkg/libhelper.so.1", "pkg/x.pyi")
+def test_extension_files(look: Find, tmp_path: Path) -> None:
+    write(tmp_path, {f"pkg/_fast{EXTENSION}": "PyInit__fast", "pkg/_abi.abi3.so": "PyInit__abi"})
+    found = look("pkg", "pkg/__init__.py", "pkg/libhelper.so.1", "pkg/x.pyi")
     assert found["modules"] == ["pkg", "pkg._abi", "pkg._fast"]
+
+
+def test_a_shared_library_that_is_no_module(look: Find, tmp_path: Path) -> None:
+    write(tmp_path, {"pkg/libcupti.so": "PyInit_other", "pkg/libempty.so": ""})
+    assert look("pkg", "pkg/__init__.py")["modules"] == ["pkg"]
 
 
 def test_bytecode_alone(look: Find, tmp_path: Path) -> None:
@@ -134,7 +141,9 @@ def test_a_name_that_is_not_there_gets_the_nearest(look: Find, wrong: str, near:
     assert found["modules"] == [] and found["near"][0] == near
 
 
-@pytest.mark.parametrize("name", ["", ".", "a..b", ".pkg", "pkg.", "os.path.x", "a" * 5000, "nul\0byte", "../pkg", "sys.x"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "a..b", ".pkg", "pkg.", "os.path.x", "a" * 5000, "nul\0byte", "../pkg", "sys.x"]
+)
 def test_a_name_that_is_none_is_not_found(look: Find, name: str) -> None:
     assert look(name)["modules"] == []
 
