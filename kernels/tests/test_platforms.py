@@ -97,8 +97,9 @@ def test_cuda(on, nvml):
 
 
 @pytest.mark.parametrize("code", [9, 12])
-def test_a_cuda_build_without_a_driver_is_a_cpu(on, nvml, code):
+def test_a_cuda_build_without_a_driver_is_a_cpu(on, nvml, code, monkeypatch):
     on("cuda")
+    monkeypatch.setattr(cuda, "_SIGNS_OF_A_DRIVER", ())
     nvml(error=NVMLError(code))
     assert current_platform.is_cpu()
     assert f"torch is built for cuda, but NVML finds no usable card (code {code})" in current_platform.why_no_arch
@@ -115,6 +116,22 @@ def test_failing_nvml_leaves_the_build_to_decide(on, nvml):
     nvml(error=NVMLError(999))
     assert current_platform.is_cuda() and current_platform.arch is None
     assert current_platform.why_no_arch == "NVML fails (code 999); nvidia-smi does not say"
+
+
+def test_a_container_without_nvml_may_still_have_cards(on, nvml, monkeypatch, tmp_path):
+    on("cuda")
+    nvml(error=NVMLError(12))
+    monkeypatch.setattr(cuda, "_SIGNS_OF_A_DRIVER", (str(tmp_path),))
+    assert current_platform.is_cuda() and current_platform.arch is None
+
+
+def test_the_device_itself_can_be_asked(on, nvml, monkeypatch):
+    on("cuda")
+    nvml(error=NVMLError(999))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert current_platform.arch is None
+    assert current_platform.ask_device(torch.device("cuda", 0)).name == "sm_90"
+    assert current_platform.arch.name == "sm_90" and current_platform.inventory.source == "the device itself"
 
 
 def test_nvidia_smi_answers_without_pynvml(on, monkeypatch):

@@ -12,8 +12,10 @@ from blockscale.platforms.visible import output_of, visible
 if TYPE_CHECKING:
     import torch
 
-# NVML's answers that mean "no card can be used here", not "I cannot say" (nvml.h, nvmlReturn_t).
-_NO_CARD = frozenset({9, 12})  # NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_LIBRARY_NOT_FOUND
+# nvml.h, nvmlReturn_t.
+_DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND = 9, 12
+# What the kernel's driver leaves, on Linux and in WSL. A container without the driver's utilities has these and no NVML.
+_SIGNS_OF_A_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 
 
 class CudaPlatform(Platform):
@@ -37,7 +39,7 @@ def _ask_nvml() -> Inventory:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        if getattr(error, "value", None) in _NO_CARD:
+        if _means_no_card(getattr(error, "value", None)):
             return Inventory((), f"NVML finds no usable card ({error})")
         return Inventory(None, f"NVML fails ({error})")
     try:
@@ -46,6 +48,13 @@ def _ask_nvml() -> Inventory:
         return Inventory(None, f"NVML fails ({error})")
     finally:
         pynvml.nvmlShutdown()
+
+
+def _means_no_card(code: int | None) -> bool:
+    """Whether NVML's error means that no card can be used here, and not that NVML cannot say."""
+    if code == _LIBRARY_NOT_FOUND:
+        return not any(os.path.exists(path) for path in _SIGNS_OF_A_DRIVER)
+    return code == _DRIVER_NOT_LOADED
 
 
 def _list_cards(nvml: Any) -> Inventory:

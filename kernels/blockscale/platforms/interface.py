@@ -84,6 +84,13 @@ class Platform:
         """The arch of one device, for a launcher that holds a tensor on it. **Touches the device**: never at import."""
         raise NotImplementedError
 
+    def ask_device(self, device: torch.device) -> Arch:
+        """As `device_arch`, and if the inventory could not say, `arch` is known from now on. **Touches the device.**"""
+        arch = self.device_arch(device)
+        if self.inventory.archs is None:
+            self.__dict__["inventory"] = Inventory((arch,), "the device itself")
+        return arch
+
     def fp8_dtype(self) -> torch.dtype:
         """The e4m3 flavour that this platform's matrix units take: fnuz on gfx942, fn everywhere else."""
         import torch
