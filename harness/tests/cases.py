@@ -118,12 +118,16 @@ def matches(record: Record, expected: str) -> bool:
 
 def told(record: Record) -> str:
     """What a failing test should say about a record."""
-    rows = [f"  {f.kind}: {f.what} at {f.blame}, chain {[str(line) for line in f.chain]}: {f.message}" for f in record.findings]
+    chains = [[str(line) for line in f.chain] for f in record.findings]
+    rows = [
+        f"  {f.kind}: {f.what} at {f.blame}, chain {chain}: {f.message}"
+        for f, chain in zip(record.findings, chains, strict=True)
+    ]
     return "\n".join([f"{record.id} is {record.verdict}", *rows, *record.notes, record.output[-1000:]])
 
 
 def faults(case: Case, world: str, record: Record) -> list[str]:
-    """What is wrong with a record of this case: its verdict, its blame, a finding where none may be. [] when all is right."""
+    """What is wrong with a record of this case: verdict, blame, a finding where none may be. [] when all is right."""
     fair = case.fair(world)
     if fair[0] == "call-mismatch" and record.verdict == "ok":
         # The call ran and answered wrongly, which a contract tells; here the answer is compared.
