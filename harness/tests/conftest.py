@@ -1,4 +1,4 @@
-"""Fixtures that all folders share: a stage with its servers warm, a follow-up stage for each thread, packages made on the spot."""
+"""Fixtures that all folders share: stages with their servers, packages made on the spot, questions to a machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 
 from masquerade.stage import Record, Stage
 
-#: The interpreters whose torch the fakes are tested on, separated as a PATH is: a CPU build, a CUDA build, a ROCm build.
-PYTHONS = [entry for entry in os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep) if entry] or [sys.executable]
+#: The interpreters whose torch the fakes are tested on, separated as a PATH is: builds for the CPU, CUDA and ROCm.
+_LISTED = os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep)
+PYTHONS = [entry for entry in _LISTED if entry] or [sys.executable]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,7 +99,7 @@ def run(one: Stage, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def ask(torch_stage: Stage, tmp_path: Path) -> Callable[..., Any]:
-    """Call `answer()` of `source` on a machine, beside torch; gives what it returned. Fails with the child's own words."""
+    """Call `answer()` of `source` on a machine, beside torch; gives what it returned, fails with the child's words."""
 
     def ask(source: str, on: str = "h200", **options: Any) -> Any:
         write(tmp_path, {"subject.py": source})
