@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import write
 from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, probe_name, source_line
 
 ROOT = "/app"
