@@ -25,7 +25,9 @@ def event(kind: str, what: str, *stack: Any, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "what": what, "phase": "import", "stack": list(stack) or [MINE], **more}
 
 
-def touch(level: str = "device-init", what: str = "torch._C._cuda_getDevice", *stack: Any, **more: Any) -> dict[str, Any]:
+def touch(
+    level: str = "device-init", what: str = "torch._C._cuda_getDevice", *stack: Any, **more: Any
+) -> dict[str, Any]:
     return event("touch", what, *(stack or (MINE, TORCH)), level=level, **more)
 
 
@@ -58,7 +60,8 @@ def test_a_child_without_a_closing_record_is_never_ok() -> None:
 def test_a_touch_is_named_by_the_function_of_torch_and_blamed_in_the_subject() -> None:
     made = record(touch())
     (finding,) = made.findings
-    assert (finding.kind, finding.what, str(finding.blame)) == ("device-init", "torch.cuda.current_device", "pkg/a.py:3")
+    assert (finding.kind, finding.what) == ("device-init", "torch.cuda.current_device")
+    assert str(finding.blame) == "pkg/a.py:3"
     assert made.touch == "device-init"
 
 
@@ -124,7 +127,8 @@ def test_the_worst_comes_first_and_gives_the_verdict() -> None:
 
 def test_a_finding_of_level_error_outranks_a_graver_kind_of_level_warn() -> None:
     levels = {**default_levels(), "device-init": "warn", "subprocess": "error", "thread": "off"}
-    made = record(touch(), event("subprocess", "true"), event("thread", "run"), context=dataclasses.replace(CONTEXT, levels=levels))
+    context = dataclasses.replace(CONTEXT, levels=levels)
+    made = record(touch(), event("subprocess", "true"), event("thread", "run"), context=context)
     assert made.verdict == "subprocess" and made.failed
     assert [finding.kind for finding in made.findings] == ["device-init", "subprocess"]
 
@@ -173,9 +177,8 @@ def test_the_line_that_ended_the_process_is_blamed() -> None:
     assert record(event("leaving", "os._exit", forked=True), closing=None).worst.blame is None
 
 
-WORDS = st.sampled_from(
-    ["kind", "what", "stack", "origin", "phase", "level", "file", "module", "owner", "places", "forked", "isolated", "x"]
-)
+KEYS = ["kind", "what", "stack", "origin", "phase", "level", "file", "module", "owner", "places", "forked", "isolated"]
+WORDS = st.sampled_from([*KEYS, "x"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
     | st.sampled_from([*SEVERITY, "touch", "subject", "leaving", "call", "device-init", "queried"]),
