@@ -1,4 +1,7 @@
-"""Who outlives whom: a server that is killed loses no result, a tool that is killed leaves no process, nothing leaves a file."""
+"""Who outlives whom.
+
+A server that is killed loses no result, a tool that is killed leaves no process, nothing leaves a file.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from cases import named, told
-from conftest import write
 from processes import below, end
 
+from conftest import write
 from masquerade import machines
 from masquerade.stage import Check, Stage, StageError, SubjectError
 
@@ -64,7 +67,8 @@ def test_a_subject_that_kills_its_server_is_a_crash_and_disturbs_nobody(tmp_path
     write(tmp_path, {"kills.py": "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(5)\n"})
     with Stage(BARE) as stage:
         record = stage.run("kills", path=[tmp_path])
-        assert record.verdict == "crash" and "the subject ended the process that started it" in record.notes, told(record)
+        assert record.verdict == "crash", told(record)
+        assert "the subject ended the process that started it" in record.notes, told(record)
         assert stage.run("json").verdict == "ok"
 
 
@@ -136,7 +140,8 @@ def test_an_interpreter_that_is_not_there() -> None:
 
 
 def test_an_interpreter_that_is_none() -> None:
-    with Stage("/bin/false") as stage, pytest.raises(StageError, match="the server did not start: it ended with status 1"):
+    told = "the server did not start: it ended with status 1"
+    with Stage("/bin/false") as stage, pytest.raises(StageError, match=told):
         stage.run("json")
 
 
@@ -152,12 +157,13 @@ def test_a_server_in_which_a_device_is_open_refuses_to_fork(tmp_path: Path, monk
     source = "import torch\ntorch.cuda.is_initialized = lambda: True\n"
     write(tmp_path, {"sitecustomize.py": source})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Stage() as stage, pytest.raises(StageError, match="torch.cuda is initialized after `import torch` alone"):
+    with Stage() as stage, pytest.raises(StageError, match=r"torch\.cuda is initialized after `import torch` alone"):
         stage.run("json")
 
 
 def test_a_torch_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, {"torch/__init__.py": "import torch.part\nraise OSError('libcudart.so.13: not found')", "torch/part.py": ""})
+    broken = "import torch.part\nraise OSError('libcudart.so.13: not found')"
+    write(tmp_path, {"torch/__init__.py": broken, "torch/part.py": ""})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Stage(BARE) as stage:
         assert stage.facts["torch"] is None
