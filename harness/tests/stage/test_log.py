@@ -1,4 +1,4 @@
-"""The event log: whatever writes to it, and whatever a subject does to it, reading tells all that is there and never fails."""
+"""The event log: whatever writes to it or spoils it, reading tells all that is there and never fails."""
 
 from __future__ import annotations
 
@@ -214,13 +214,12 @@ def test_any_bytes_are_read_without_an_error(junk: list[tuple[int, bytes]]) -> N
     assert contents.damaged >= 0
 
 
+PARTS = st.integers(0, 65_535)
+SLOTS = st.tuples(PLACES, st.integers(0, 5), PARTS, PARTS, st.binary(max_size=log.PAYLOAD))
+
+
 @settings(max_examples=300, deadline=None)
-@given(
-    st.lists(
-        st.tuples(PLACES, st.integers(0, 5), st.integers(0, 65_535), st.integers(0, 65_535), st.binary(max_size=log.PAYLOAD)),
-        max_size=20,
-    )
-)
+@given(st.lists(SLOTS, max_size=20))
 def test_any_well_formed_slots_are_read_without_an_error(slots: list[tuple[int, int, int, int, bytes]]) -> None:
     with log.allocate() as memory:
         for place, event, part, parts, piece in slots:
