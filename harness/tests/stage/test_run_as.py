@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import other_python, write
 from processes import below, end
 
+from conftest import other_python, write
 from masquerade import machines
-from masquerade.stage import StageError, run_as as module
+from masquerade.stage import StageError
+from masquerade.stage import run_as as module
 from masquerade.stage.run_as import RunResult, run_as
 
 HARNESS = Path(machines.__file__).parents[2]
@@ -119,8 +120,10 @@ def test_the_machines_own_tools_are_on_the_path(disguised) -> None:
 
 
 @pytest.mark.parametrize("name", ["sitecustomize", "usercustomize"])
-def test_the_users_own_customization_runs(disguised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    mine = f"print('mine', __name__, __file__.rpartition('/')[2])\nVALUE = 7\n"
+def test_the_users_own_customization_runs(
+    disguised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    mine = "print('mine', __name__, __file__.rpartition('/')[2])\nVALUE = 7\n"
     write(tmp_path, {f"mine/{name}.py": mine})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "mine"))
     source = f"import {name}, sys; print({name}.VALUE, [entry for entry in sys.path if 'masquerade-run' in entry])"
@@ -183,7 +186,8 @@ def test_variables_of_the_check(disguised, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_the_command_did_is_found_in_its_own_code(disguised, tmp_path: Path) -> None:
-    files = {"foreign_vendor.py": "", "main.py": "import os\nif os.fork() == 0:\n    import foreign_vendor\nelse:\n    os.wait()\n"}
+    main = "import os\nif os.fork() == 0:\n    import foreign_vendor\nelse:\n    os.wait()\n"
+    files = {"foreign_vendor.py": "", "main.py": main}
     result, _, _ = disguised(sys.executable, "{here}/main.py", files=files, owners={"rocm": ["foreign_vendor"]})
     assert result.record.verdict == "forbidden-import"
     assert (result.record.worst.what, result.record.worst.blame.line) == ("foreign_vendor", 3)
@@ -222,7 +226,10 @@ def test_a_disguise_that_fails_is_told_and_runs_nothing(disguised, monkeypatch: 
 
 
 def test_a_time_limit_ends_the_command_and_its_children(disguised, tmp_path: Path) -> None:
-    source = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); time.sleep(60)"
+    source = (
+        "import subprocess, sys, time; p = subprocess.Popen(['sleep', '60']); "
+        "print(p.pid, flush=True); time.sleep(60)"
+    )  # fmt: skip
     started = time.monotonic()
     result, out, _ = disguised(sys.executable, "-c", source, timeout=2.0)
     assert time.monotonic() - started < 20
