@@ -1,4 +1,4 @@
-"""Subjects that are wrong or do harm: each gets its verdict and its last words, and the next check is as if it had not been."""
+"""Subjects that are wrong or do harm: each gets its verdict and its last words, and the next check shows no trace."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from cases import matches, named, told
-from conftest import Run
 from processes import below
 
+from conftest import Run
 from masquerade.stage import Record, Stage
 
 MIB = 1 << 20
@@ -159,7 +159,7 @@ def test_a_subject_that_forks_and_leaves_children(harm) -> None:
         "import sys\nsys.path_hooks.clear(); sys.path_importer_cache.clear(); sys.path[:] = [b'x', 3]\n",
         "import sys, io\nsys.stdout = io.StringIO()\nprint('into the void')\n",
         "import sys\nsys.stdout = sys.stderr = sys.stdin = None\n",
-        "import sys\nclass Mute:\n    def __getattr__(self, name): raise OSError(name)\nsys.stdout = sys.stderr = Mute()\n",
+        "import sys\nclass Mute:\n    def __getattr__(self, n): raise OSError(n)\nsys.stdout = sys.stderr = Mute()\n",
         "import sys, os\nsys.exit = os._exit = os.getpid = None\n",
     ],
 )
