@@ -7,9 +7,13 @@ from cases import WORLDS, Case, cases, faults, named, told
 
 from masquerade.stage import Record, Stage
 
-#: One of each manner: names kept or rebuilt, threads, finalizers, a vendor under another name, an ended process, a spoilt wire,
-#: replaced tools, and what is odd and right.
-HOSTILE = ["h01", "h05", "h09", "h13", "h17", "h25", "h35", "h53", "h65", "i01", "i09", "i19", "i21", "i59", "i69", "i83", "o01", "o09", "o13", "o23", "o33"]
+#: One of each manner: names kept or rebuilt, threads, finalizers, a vendor under another name, an ended process, a
+#: spoilt wire, replaced tools, and what is odd and right.
+HOSTILE = [
+    "h01", "h05", "h09", "h13", "h17", "h25", "h35", "h53", "h65",
+    "i01", "i09", "i19", "i21", "i59", "i69", "i83",
+    "o01", "o09", "o13", "o23", "o33",
+]  # fmt: skip
 
 
 def two_worlds(case: Case) -> tuple[str, ...]:
@@ -29,7 +33,7 @@ def findings(record: Record) -> set[tuple[str, str, str]]:
 
 
 def differences(stage: Stage, fresh: Stage, case: Case, worlds: tuple[str, ...], start: float) -> list[str]:
-    """What differs between the two stages. `start`: seconds for the interpreter's own start, on top of the case's limit."""
+    """What differs between the two stages. `start`: seconds for the interpreter's start, on top of the case's limit."""
     timeout = case.expect.get("timeout_s", 30)
     forked = {record.id: record for record in stage.run_all([case.check(world) for world in worlds])}
     wrong = []
