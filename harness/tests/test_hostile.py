@@ -1,4 +1,4 @@
-"""Subjects that hide what they do, attack the isolation, or are odd and right: the verdict, the time, and the check after them."""
+"""Subjects that hide what they do, attack the isolation, or are odd and right: verdict, time, and the next check."""
 
 from __future__ import annotations
 
