@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from cases import told
-from conftest import Run, write
 
+from conftest import Run, write
 from masquerade.stage import Record, Stage
 
 OWNERS = {"rocm": ("vendor",), "cuda": ("pkg.cuda_ops",)}
@@ -158,7 +158,7 @@ FOREIGN = [("forbidden-import", "vendor", 2)]
         "__import__('vendor')",
         "importlib.util.find_spec('vendor.ops')",  # imports the parent
         "runpy.run_module('vendor.ops')",
-        "spec = importlib.util.find_spec('vendor'); m = importlib.util.module_from_spec(spec); spec.loader.exec_module(m)",
+        "s = importlib.util.find_spec('vendor'); m = importlib.util.module_from_spec(s); s.loader.exec_module(m)",
         "importlib.machinery.SourceFileLoader('own', importlib.util.find_spec('vendor').origin).load_module()",
     ],
 )
