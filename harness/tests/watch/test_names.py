@@ -1,4 +1,4 @@
-"""The tables and the matching behind the watchers: whose a name is, how far a call reaches, what a program is called."""
+"""The tables and the matching behind the watchers: whose a name is, how far a call reaches, a program's name."""
 
 from __future__ import annotations
 
