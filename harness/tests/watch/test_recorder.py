@@ -28,7 +28,8 @@ def test_what_is_encoded_is_json(value: Any) -> None:
 
 def test_what_json_has_no_word_for() -> None:
     encode = encoder()
-    assert json.loads(encode([float("nan"), float("inf"), (1, 2), {1}, object])) == [None, None, [1, 2], "<set>", "<type>"]
+    odd = [float("nan"), float("inf"), (1, 2), {1}, object]
+    assert json.loads(encode(odd)) == [None, None, [1, 2], "<set>", "<type>"]
 
 
 def notes(phase: str = "import") -> tuple[module.Recorder, list[dict[str, Any]]]:
@@ -85,7 +86,8 @@ def test_import_machinery_is_one_zero_and_masquerade_itself_is_left_out() -> Non
     inside: dict[str, Any] = {"__name__": "fake"}
     exec(compile(source, module.HERE[0] + "x.py", "exec"), inside)
     machinery: dict[str, Any] = {"__name__": "_frozen_importlib"}
-    exec(compile("def g(f, *args): return h(f, *args)\ndef h(f, *args): return f(*args)", "<frozen importlib._x>", "exec"), machinery)
+    source = "def g(f, *args): return h(f, *args)\ndef h(f, *args): return f(*args)"
+    exec(compile(source, "<frozen importlib._x>", "exec"), machinery)
     rows = machinery["g"](inside["f"], stack_reader(), sys._getframe)
     assert rows[-1] == 0 and rows[-2][2] == "test_import_machinery_is_one_zero_and_masquerade_itself_is_left_out"
 
