@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -17,6 +17,9 @@ from masquerade.watch.audit import Handler
 from masquerade.watch.recorder import Recorder
 
 SUFFIXES = (".py", ".pyc", ".so", ".pyd")
+
+#: The owner of what is nobody's: it takes a part of an owned package out again.
+ANY = "any"
 
 
 def _stem(file: str) -> str:
@@ -26,7 +29,7 @@ def _stem(file: str) -> str:
     return folder if stem == "__init__" else f"{folder}/{stem}"
 
 
-def owner_of(name: str, owned: Mapping[str, str]) -> str:
+def owner_of(name: str, owned: Container[str]) -> str:
     """The longest entry of `owned` that is `name` or a dotted parent of it; "" if there is none."""
     while name:
         if name in owned:
@@ -50,25 +53,33 @@ def executed_names(name: str, file: str, roots: Sequence[str]) -> tuple[str, ...
 
 
 def handlers(recorder: Recorder, owners: Mapping[str, Sequence[str]], platform: str) -> dict[str, Handler]:
-    """Handlers that note `forbidden-import` for modules of `owners` that belong to another platform than `platform`."""
-    owned = {entry: owner for owner, entries in owners.items() if owner != platform for entry in entries}
-    if not owned:
+    """Handlers that note `forbidden-import` for modules of `owners` that belong to another platform than `platform`.
+
+    Of all entries the longest one that matches tells: a part may have another owner than its package, several, or
+    "any". No handlers where nothing is foreign.
+    """
+    owned: dict[str, list[str]] = {}
+    for owner, entries in owners.items():
+        for entry in entries:
+            owned.setdefault(entry, []).append(owner)
+    foreign = {entry: " and ".join(of) for entry, of in owned.items() if not {platform, ANY} & {*of}}
+    if not foreign:
         return {}
     note, getframe, kind, string = recorder.note, sys._getframe, type, str
-    tails = frozenset(part for entry in owned for part in entry.split("."))
+    tails = frozenset(part for entry in foreign for part in entry.split("."))
     path, getcwd = sys.path, os.getcwd
 
     def roots() -> list[str]:
         return [entry or getcwd() for entry in path if kind(entry) is string]
 
     def judge(name: str, file: str) -> None:
-        # Most files are nobody's: no component of their path is a component of an owned name.
+        # Most files are nobody's: no component of their path is a component of a foreign name.
         if tails.isdisjoint(_stem(file).split("/")) and tails.isdisjoint(name.split(".")):
             return
         for candidate in executed_names(name, file, roots()):
             entry = owner_of(candidate, owned)
-            if entry:
-                note("forbidden-import", entry, module=candidate, owner=owned[entry], file=file)
+            if entry in foreign:
+                note("forbidden-import", entry, module=candidate, owner=foreign[entry], file=file)
                 return
 
     def executed(args: tuple[Any, ...]) -> None:
