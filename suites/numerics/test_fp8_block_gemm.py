@@ -186,3 +186,20 @@ def test_blocks_too_narrow_for_a_matrix_instruction_are_dequantized(interpreter,
     a, b, a_scale, b_scale = operands(9, 100, 150, (128, 100))
     got = w8a8_triton_block_scaled_mm(a, b, a_scale, b_scale, [128, 100], torch.float32)
     assert relative_error(got, float64_answer(a, b, a_scale, b_scale, (128, 100))) < 1e-6
+
+
+def test_torch_compile_traces_it_whole():
+    a, b, a_scale, b_scale = operands(5, 40, 200)
+
+    def layer(a, a_scale):
+        return torch.relu(w8a8_triton_block_scaled_mm(a, b, a_scale, b_scale, [128, 128], torch.bfloat16)) + 1
+
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(a, a_scale), layer(a, a_scale))
+
+
+def test_the_fake_says_shape_and_dtype_as_the_real_one():
+    a, b, a_scale, b_scale = operands(6, 40, 200)
+    arguments = (a.view(2, 3, 200), b, a_scale.view(2, 3, 2), b_scale, [128, 128], torch.float16)
+    # torch's other checks multiply the arguments, which fp8 cannot.
+    op = torch.ops.blockscale.w8a8_block_scaled_mm.default
+    torch.library.opcheck(op, arguments, test_utils="test_faketensor")

@@ -37,8 +37,11 @@ def w8a8_triton_block_scaled_mm(
     As: (..., ceil(K / block_k)), one scale per row and K block. Bs: (ceil(N / block_n), ceil(K / block_k)). Scales are
     fp32 or e8m0. M, N and K need not be multiples of anything. Returns (..., N) in `output_dtype`.
     On a device the fp8 dtype must be the arch's: e4m3fnuz on gfx942, e4m3fn elsewhere.
-    Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit.
+    Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. While torch
+    compiles it is a custom op, which torch does not look into.
     """
+    if torch.compiler.is_compiling():
+        return torch.ops.blockscale.w8a8_block_scaled_mm(A, B, As, Bs, list(block_size), output_dtype)
     block_n, block_k = _check_arguments(A, B, As, Bs, block_size, output_dtype)
     if _native_fp8_is_wrong():
         return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
@@ -62,6 +65,30 @@ def w8a8_triton_block_scaled_mm(
         decode=not dispatch.has_fp8_type(arch),
     )
     return out.view(*A.shape[:-1], N)
+
+
+@torch.library.custom_op("blockscale::w8a8_block_scaled_mm", mutates_args=())
+def _op(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    As: torch.Tensor,
+    Bs: torch.Tensor,
+    block_size: list[int],
+    output_dtype: torch.dtype,
+) -> torch.Tensor:
+    return w8a8_triton_block_scaled_mm(A, B, As, Bs, block_size, output_dtype)
+
+
+@_op.register_fake
+def _(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    As: torch.Tensor,
+    Bs: torch.Tensor,
+    block_size: list[int],
+    output_dtype: torch.dtype,
+) -> torch.Tensor:
+    return A.new_empty(*A.shape[:-1], B.shape[0], dtype=output_dtype)
 
 
 def _native_fp8_is_wrong() -> bool:

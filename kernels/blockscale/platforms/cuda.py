@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # nvml.h, nvmlReturn_t.
 _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND = 9, 12
-# What the kernel's driver leaves, on Linux and in WSL. A container without the driver's utilities has these and no NVML.
+# What the kernel driver leaves, on Linux and in WSL. A container without the driver's utilities has these and no NVML.
 _SIGNS_OF_A_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 
 
