@@ -18,7 +18,7 @@ else:
     ParamType = click.ParamType  # takes no parameter in older releases of click
 
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
-#: Owner of nothing: `--owner any=pynvml` takes a module away from its platform.
+#: Owner of what is nobody's: `--owner any=pynvml` takes a module, or a part of one, away from its platform.
 ANY = "any"
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
