@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from masquerade.stage.client import Check, Discovery, Stage, StageError, SubjectError
+    from masquerade.stage.check import Check, Discovery
+    from masquerade.stage.client import Stage, StageError, SubjectError
     from masquerade.stage.record import Finding, Line, Record
 
 __all__ = ["Check", "Discovery", "Finding", "Line", "Record", "Stage", "StageError", "SubjectError"]
+
+_MODULES = {
+    **dict.fromkeys(("Check", "Discovery"), "check"),
+    **dict.fromkeys(("Stage", "StageError", "SubjectError"), "client"),
+    **dict.fromkeys(("Finding", "Line", "Record"), "record"),
+}
 
 
 def __getattr__(name: str) -> Any:
     # The child side lives in this package too and must not load the tool's side with it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from masquerade.stage import client, record
-
-    return getattr(record if name in ("Finding", "Line", "Record") else client, name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

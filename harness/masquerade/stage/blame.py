@@ -137,6 +137,14 @@ def _decorator_lines(file: str) -> frozenset[int]:
     return frozenset(lines)
 
 
+def past_decorators(file: str, line: int) -> int:
+    """The line of a `def` whose code begins at `line`, where its decorators begin."""
+    decorators = _decorator_lines(file)
+    while line in decorators:
+        line += 1
+    return line
+
+
 def blamed(stack: Sequence[Frame], places: Places) -> Frame | None:
     """The subject's innermost frame; a decorator's use rather than the decorator's own code."""
     own = [frame for frame in stack if places.in_subject(frame.file)]

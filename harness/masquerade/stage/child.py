@@ -19,7 +19,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any, NoReturn
 
-from masquerade.stage import discovery, log
+from masquerade.stage import calling, discovery, log
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.recorder import encoder, recorder, stack_reader
 
@@ -116,6 +116,8 @@ def run(
     subject: str = request.get("module", "")
     function: str = request.get("function") or ""
     settle: float = request.get("settle", 1.0)
+    call = calling.Call(request, recorder(append, phase).note)
+    answer, oracle = calling.oracle_answer, request.get("oracle")
     outcome: dict[str, Any] = {"ok": True, "result": None}
 
     try:
@@ -134,7 +136,7 @@ def run(
         told = describe(error)
         # The closing record is written before the message is made: a __str__ that never returns loses nothing.
         left = isinstance(error, leaving)
-        outcome = {"ok": False, "exit": left, "phase": phase["now"], "error": told, "result": None}
+        outcome = {"ok": False, "exit": left, "phase": phase["now"], "error": told, "result": None, "during": call.stage}
         close(encode(outcome).encode())
         told["message"] = message(error)
 
@@ -152,11 +154,8 @@ def run(
         wait(alive, monotonic() + settle, monotonic, sleep)
         if function:
             phase["now"] = "call"
-            target: Any = module
-            for name in function.split("."):
-                target = getattr(target, name)
-            value = target(*request.get("args", ()), **request.get("kwargs", {}))
-            outcome["result"] = result_of(value)
+            value = call.set_up(module)()
+            outcome["result"] = result_of(answer(value) if oracle else value)
             wait(alive, monotonic() + settle, monotonic, sleep)
     except base as error:
         lift()
@@ -167,6 +166,7 @@ def run(
     quietly(collect)
     outcome["seconds"] = monotonic() - started
     outcome["threads"] = alive()
+    outcome["place"], outcome["probes"] = call.place, call.counts()
     outcome.update(also())
     if request.get("measure"):
         outcome["private_bytes"] = private_bytes()
@@ -234,11 +234,7 @@ def name_subject(request: dict[str, Any], append: Append) -> None:
 def enter(request: dict[str, Any]) -> None:
     """Environment, path and limits of a check."""
     atexit._clear()
-    for name, value in request.get("env", {}).items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    calling.change_environment(request.get("env", {}))
     sys.path[:0] = request.get("path", [])
     sys.argv[:] = [""]
 

@@ -12,15 +12,18 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
+from masquerade.stage.check import Check, Discovery
 from masquerade.stage.findings import Context, judge
-from masquerade.stage.record import Level, Record, default_levels
+from masquerade.stage.record import Record
+
+__all__ = ["Check", "Discovery", "Stage", "StageError", "SubjectError", "blind", "clean_environment"]
 
 #: Seconds that a server may take to start: it imports torch, on a busy machine with a cold disk.
 START = 300.0
@@ -38,54 +41,6 @@ class StageError(RuntimeError):
 
 class SubjectError(ValueError):
     """A subject that does not exist."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One subject on one machine.
-
-    subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, made of JSON values).
-    owners: platform -> dotted names of the modules that it owns. path: folders put first on the subject's sys.path.
-    env: variables to set; None unsets. present, absent: packages to add to or to take from the machine.
-    timeout: seconds for the whole check. settle: seconds to wait for threads that the subject left behind.
-    memory: bytes of private memory that the check may have; None for no limit.
-    """
-
-    subject: str
-    machine: Machine
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    owners: Mapping[str, Sequence[str]] = field(default_factory=machines.default_owners)
-    path: tuple[str, ...] = ()
-    env: Mapping[str, str | None] = field(default_factory=dict)
-    present: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    timeout: float = 60.0
-    settle: float = 1.0
-    memory: int | None = None
-    levels: Mapping[str, Level] = field(default_factory=default_levels)
-    measure: bool = False
-
-    @property
-    def action(self) -> str:
-        return "call" if ":" in self.subject else "import"
-
-    def signature(self) -> str:
-        """What two checks share that differ in their subject alone."""
-        return repr(replace(self, subject=""))
-
-    @property
-    def id(self) -> str:
-        return f"{self.action}:{self.subject}@{self.machine.id}"
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """The modules of a package: found by looking, none imported. `root` is the folder that the package lies in."""
-
-    root: str
-    modules: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -235,6 +190,10 @@ class Stage:
             "owners": {owner: list(names) for owner, names in check.owners.items()},
             "path": [os.path.abspath(folder) for folder in check.path],
             "env": dict(check.env),
+            "factory": check.factory,
+            "env_after_import": dict(check.env_after_import),
+            "probes": list(check.probes),
+            "oracle": check.oracle,
             "timeout": check.timeout,
             "settle": check.settle,
             "memory_limit": check.memory,

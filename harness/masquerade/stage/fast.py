@@ -18,7 +18,8 @@ from masquerade.stage import wire
 from masquerade.stage.record import Record
 
 if TYPE_CHECKING:
-    from masquerade.stage.client import Check, Stage
+    from masquerade.stage.check import Check
+    from masquerade.stage.client import Stage
 
 #: Clean records that one confirmation speaks for.
 CHUNK = 50

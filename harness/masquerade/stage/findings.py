@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, probe_name
-from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Record, Touch, default_levels
+from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, past_decorators, probe_name
+from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
+from masquerade.stage.restored import without_restored
 
 TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
 
@@ -41,7 +42,7 @@ class Context:
 _SHAPES = {
     **dict.fromkeys(("kind", "what", "phase", "level", "file", "module", "owner"), str),
     **dict.fromkeys(("stack", "origin", "places", "at"), list),
-    "facts": dict,
+    **dict.fromkeys(("facts", "probes"), dict),
 }
 
 
@@ -70,7 +71,8 @@ class Judge:
 
     def __init__(self, context: Context, reply: Mapping[str, Any]) -> None:
         self.context, self.reply = context, reply
-        self.events, self.bad = parse(reply.get("events") or ())
+        events, self.bad = parse(reply.get("events") or ())
+        self.events = without_restored(events)
         self.closing = self._closing()
         self.places = self._places()
         self.foreign = {event.get("file") for event in self.events if event["kind"] == "forbidden-import"}
@@ -119,6 +121,8 @@ class Judge:
             output=str(self.reply.get("output", "")),
             notes=tuple(self._notes()),
             levels=dict(levels),
+            place=self._place(closing.get("place")),
+            probes=self._probes(),
         )
 
     def _notes(self) -> Iterable[str]:
@@ -135,6 +139,25 @@ class Judge:
     def _touch(self) -> Touch:
         levels = [event.get("level") for event in self.events if event["kind"] == "touch"]
         return max((level for level in TOUCHES if level in levels), key=TOUCHES.index, default="clean")
+
+    def _place(self, place: Any) -> Line | None:
+        if isinstance(place, list) and len(place) == 2 and isinstance(place[0], str) and isinstance(place[1], int):
+            return self.places.line(Frame(place[0], past_decorators(*place), "", ""))
+        return None
+
+    def _probes(self) -> dict[str, Probe]:
+        """The counted functions; none where the count never began."""
+        counts = (self.closing or {}).get("probes")
+        callers: dict[str, dict[Line, None]] = {}
+        for event in self.events:
+            frame = blamed(frames(event.get("stack") or ()), self.places) if event["kind"] == "probe" else None
+            if frame is not None:
+                callers.setdefault(event["what"], {})[self.places.line(frame)] = None
+        return {
+            name: Probe(count, tuple(callers.get(name, ())))
+            for name, count in (counts.items() if isinstance(counts, dict) else ())
+            if isinstance(count, int)
+        }
 
     def _finding(self, kind: str, what: str, event: Mapping[str, Any], message: str = "") -> Finding:
         stack = self.places.outer(frames(event.get("stack") or ()))
@@ -228,8 +251,12 @@ class Judge:
         name = str(error.get("type", "?"))
         phase: Phase = "call" if closing.get("phase") == "call" else "import"
         kind = "exit" if closing.get("exit") else "call-mismatch" if phase == "call" else "import-error"
+        message = str(error.get("message", ""))
+        during = closing.get("during")
+        if isinstance(during, str) and during:
+            name, message = during, f"{name}: {message}"
         event = {"stack": error.get("stack"), "phase": phase}
-        finding = self._finding(kind, name, event, str(error.get("message", "")))
+        finding = self._finding(kind, name, event, message)
         at = error.get("at")
         if isinstance(at, list) and len(at) == 2 and isinstance(at[0], str) and isinstance(at[1], int) and at[1]:
             line = self.places.line(Frame(at[0], at[1], "", ""))

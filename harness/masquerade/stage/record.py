@@ -84,10 +84,23 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Probe:
+    """How often a counted function ran, and the lines of the subject that called it."""
+
+    count: int
+    callers: tuple[Line, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"count": self.count, "callers": [line.to_json() for line in self.callers]}
+
+
+@dataclass(frozen=True)
 class Record:
     """One subject on one machine.
 
     `result` is what a called function returned: the value where JSON can hold it, else {"type": ..., "repr": ...}.
+    `place` is where that function is defined. `probes` are the functions that were to be counted, by name.
+    `allowed` are findings that a contract's allow-list excuses.
     `touch` is the worst device-touch level that was seen, also where it is allowed.
     `output` is the end of what the subject wrote on standard output and standard error.
     """
@@ -105,6 +118,9 @@ class Record:
     output: str = ""
     notes: tuple[str, ...] = ()
     levels: dict[str, Level] = field(default_factory=default_levels)
+    place: Line | None = None
+    probes: dict[str, Probe] = field(default_factory=dict)
+    allowed: tuple[Finding, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -140,6 +156,8 @@ class Record:
             "result": self.result,
             "touch": self.touch,
             "findings": [f.to_json() for f in self.findings],
+            "allowed": [f.to_json() for f in self.allowed],
+            "probes": {name: probe.to_json() for name, probe in self.probes.items()},
             "launches": list(self.launches),
             "output": self.output,
             "notes": list(self.notes),

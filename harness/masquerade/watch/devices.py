@@ -13,29 +13,10 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from masquerade.watch.grades import PREFIXES, grade
+from masquerade.watch.intercept import intercept
 from masquerade.watch.recorder import Note, Recorder
 
 OnImport = Callable[[str, Callable[[ModuleType], None]], None]
-
-
-def intercept(function: FunctionType, before: Callable[[], None]) -> None:
-    """Make `function` call `before` first by exchanging its code, so that every reference to it is caught."""
-    original = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-
-    def hook(*args: Any, **kwargs: Any) -> Any:
-        before()
-        return original(*args, **kwargs)
-
-    def trampoline(*args: Any, **kwargs: Any) -> Any:
-        target: Any = "masquerade: the hook goes here"
-        return target(*args, **kwargs)
-
-    # A constant may be any object: the code needs no name that a subject could rebind.
-    constants = tuple(hook if c == "masquerade: the hook goes here" else c for c in trampoline.__code__.co_consts)
-    function.__code__ = trampoline.__code__.replace(co_consts=constants, co_name=function.__name__)
 
 
 def _watched(call: Callable[..., Any], note: Note, name: str, level: str) -> Callable[..., Any]:

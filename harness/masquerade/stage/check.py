@@ -1,0 +1,69 @@
+"""What the stage is asked: a check of one subject on one machine. And where modules were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from masquerade import machines
+from masquerade.machines import Machine
+from masquerade.stage.record import Level, default_levels
+
+
+@dataclass(frozen=True)
+class Check:
+    """One subject on one machine.
+
+    subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, made of JSON values).
+    owners: platform -> dotted names of the modules that it owns. path: folders put first on the subject's sys.path.
+    env: variables to set; None unsets. present, absent: packages to add to or to take from the machine.
+    timeout: seconds for the whole check. settle: seconds to wait for threads that the subject left behind.
+    memory: bytes of private memory that the check may have; None for no limit.
+    label: the id of the check and of its record; `action:subject@machine` without it.
+
+    Of a call alone. factory: `pkg.mod:func` that is called in the child with `args` and `kwargs` and makes the real ones,
+    which JSON need not be able to hold. env_after_import: variables set between import and call. probes: names
+    `pkg.mod:func` whose calls are counted. oracle: take the answer for an oracle's, and keep its reasons.
+    """
+
+    subject: str
+    machine: Machine
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    owners: Mapping[str, Sequence[str]] = field(default_factory=machines.default_owners)
+    path: tuple[str, ...] = ()
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    present: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    timeout: float = 60.0
+    settle: float = 1.0
+    memory: int | None = None
+    levels: Mapping[str, Level] = field(default_factory=default_levels)
+    measure: bool = False
+    label: str = ""
+    factory: str = ""
+    env_after_import: Mapping[str, str | None] = field(default_factory=dict)
+    probes: tuple[str, ...] = ()
+    oracle: bool = False
+
+    @property
+    def action(self) -> str:
+        return "call" if ":" in self.subject else "import"
+
+    def signature(self) -> str:
+        """What two checks share that differ in their subject alone."""
+        return repr(replace(self, subject="", label=""))
+
+    @property
+    def id(self) -> str:
+        return self.label or f"{self.action}:{self.subject}@{self.machine.id}"
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The modules of a package: found by looking, none imported. `root` is the folder that the package lies in."""
+
+    root: str
+    modules: tuple[str, ...]
+    notes: tuple[str, ...] = ()
