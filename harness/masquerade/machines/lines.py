@@ -10,7 +10,7 @@ _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=\s*")
-_TOKEN = re.compile(r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|[\[\]{}]|\#.*|\\.""")
+_TOKEN = re.compile(r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|[\[\]{},]|\#.*|\\.|[^\s\[\]{},\#"'\\]+""")
 
 
 def _split(dotted: str) -> list[str]:
@@ -18,13 +18,17 @@ def _split(dotted: str) -> list[str]:
 
 
 class _Value:
-    """Follows a value over its lines until its brackets and its multi-line string are closed."""
+    """Follows a value over its lines until its brackets and its multi-line string are closed.
 
-    def __init__(self) -> None:
-        self.depth = 0
-        self.quote = ""
+    Writes into `lines` where the elements of a list begin.
+    """
 
-    def feed(self, text: str) -> None:
+    def __init__(self, path: Path, lines: dict[Path, int]) -> None:
+        self.path, self.lines = path, lines
+        self.brackets = self.quote = ""
+        self.index, self.begins = 0, True
+
+    def feed(self, text: str, number: int) -> None:
         position = 0
         while position < len(text):
             if self.quote:
@@ -38,27 +42,36 @@ class _Value:
             if token is None:
                 return
             position = token.end()
-            if token[0] in ('"""', "'''"):
-                self.quote = token[0]
-            elif token[0] in "[{":
-                self.depth += 1
-            elif token[0] in "]}":
-                self.depth -= 1
+            if not token[0].startswith("#"):
+                self._take(token[0], number)
+
+    def _take(self, token: str, number: int) -> None:
+        if self.brackets == "[" and token == ",":
+            self.index, self.begins = self.index + 1, True
+        elif self.brackets == "[" and token != "]" and self.begins:
+            self.lines.setdefault((*self.path, self.index), number)
+            self.begins = False
+        if token in ('"""', "'''"):
+            self.quote = token
+        elif token in "[{":
+            self.brackets += token
+        elif token in "]}":
+            self.brackets = self.brackets[:-1]
 
     @property
     def open(self) -> bool:
-        return bool(self.quote) or self.depth > 0
+        return bool(self.quote or self.brackets)
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """The line (from 1) of each key and table header. Elements of an array of tables count from 0: `("facts", 0)`."""
+    """The line (from 1) of each key, table header and element of a list. Elements count from 0: `("facts", 0)`."""
     lines: dict[Path, int] = {}
     elements: dict[Path, int] = {}
     table: Path = ()
-    value = _Value()
+    value = _Value((), lines)
     for number, line in enumerate(text.splitlines(), 1):
         if value.open:
-            value.feed(line)
+            value.feed(line, number)
         elif header := _HEADER.fullmatch(line):
             table = _enter(_split(header[2]), header[1] == "[[", elements)
             lines.setdefault(table, number)
@@ -66,7 +79,8 @@ def key_lines(text: str) -> dict[Path, int]:
             path = table + tuple(_split(key[1]))
             for length in range(len(table) + 1, len(path) + 1):
                 lines.setdefault(path[:length], number)
-            value.feed(line[key.end() :])
+            value = _Value(path, lines)
+            value.feed(line[key.end() :], number)
     return lines
 
 

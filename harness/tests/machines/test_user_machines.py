@@ -282,6 +282,9 @@ name = "n"
     assert lines[("facts", 0, "a", "b")] == 6
     assert lines[("facts", 0, "quoted.key", "c")] == 9
     assert lines[("facts", 1, "device", "name")] == 16
+    assert [lines[("facts", 0, "a", "b", index)] for index in (0, 1)] == [7, 7]
+    assert [lines[("facts", 1, "matrix", index)] for index in (0, 1)] == [12, 13]
+    assert ("facts", 1, "matrix", 2) not in lines and ("facts", 0, "a", "b", 2) not in lines
     assert ("2",) not in lines
     assert not any("not a header" in path or "key" in path for path in lines)
 
