@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -22,7 +23,7 @@ from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, log
-from masquerade.stage.client import StageError
+from masquerade.stage.client import StageError, SubjectError
 from masquerade.stage.findings import Context, judge, parse
 from masquerade.stage.record import Level, Record, default_levels
 from masquerade.stage.supervise import descendants
@@ -52,6 +53,10 @@ else:
         os._exit(3)
     _r.next_sitecustomize({site!r})
 """
+
+
+#: Why a program cannot be started that is the caller's to mend; any other reason is the tool's or the host's failure.
+_CALLERS = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ENAMETOOLONG, errno.ELOOP, errno.E2BIG}
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,8 @@ def run_as(
 ) -> RunResult:
     """Run `command` as if on `machine`; standard input and output are the caller's own.
 
-    Raises StageError when the command cannot be started or the disguise fails, UnknownMachineError for a machine that
-    is not known.
+    Raises SubjectError for a command that is not there or is no program, UnknownMachineError for a machine that is not
+    known, StageError when the tool itself fails.
     """
     machine = machines.resolve(machine) if isinstance(machine, str) else machine
     document = machine.to_json()
@@ -140,18 +145,23 @@ def run_as(
         _prepare(run, document)
         environ = _environment(run, document, env or {}, path)
         started = time.monotonic()
-        status, timed_out = _wait(_start(command, environ), timeout)
+        status, timed_out = _wait(_start(command, environ, machine.id), timeout)
         return _result(run, status, timed_out, time.monotonic() - started, timeout)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(command: Sequence[str], environ: dict[str, str]) -> subprocess.Popen[bytes]:
-    program = shutil.which(command[0], path=environ.get("PATH")) or command[0]
+def _start(command: Sequence[str], environ: dict[str, str], machine: str) -> subprocess.Popen[bytes]:
+    name = command[0]
+    found = shutil.which(name, path=environ.get("PATH"))
+    told = f"cannot start {shlex.quote(name)}"
+    if found is None and os.sep not in name:
+        raise SubjectError(f"{told}: not on the PATH of machine {machine}; give its path, or another machine")
     try:
-        return subprocess.Popen([program, *command[1:]], env=environ)
+        return subprocess.Popen([found or name, *command[1:]], env=environ)
     except OSError as error:
-        raise StageError(f"cannot start {command[0]}: {error.strerror}") from None
+        kind = SubjectError if error.errno in _CALLERS else StageError
+        raise kind(f"{told}: {error.strerror}") from None
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, bool]:

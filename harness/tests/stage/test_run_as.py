@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from processes import below, end
 
 from conftest import other_python, write
 from masquerade import machines
-from masquerade.stage import StageError
+from masquerade.stage import StageError, SubjectError
 from masquerade.stage import run_as as module
 from masquerade.stage.run_as import RunResult, run_as
 
@@ -204,13 +205,26 @@ def test_here_is_a_machine_too(disguised) -> None:
 @pytest.mark.parametrize(
     "command, says",
     [
-        (["no-such-program-anywhere"], "cannot start no-such-program-anywhere: No such file or directory"),
+        (["no-such-program-anywhere"], "cannot start no-such-program-anywhere: not on the PATH of machine h200"),
+        (["rocm-smi"], "cannot start rocm-smi: not on the PATH of machine h200"),
+        (["/no/such/program"], "cannot start /no/such/program: No such file or directory"),
         (["/tmp"], "cannot start /tmp: Permission denied"),
+        ([""], "cannot start '': not on the PATH"),
+        (["true", "x" * (1 << 18)], "cannot start true: Argument list too long"),
     ],
 )
 def test_a_command_that_cannot_be_started(command: list[str], says: str) -> None:
-    with pytest.raises(StageError, match=says):
+    with pytest.raises(SubjectError, match=says):
         run_as("h200", command)
+
+
+def test_a_host_that_can_start_nothing_is_no_fault_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(module.subprocess, "Popen", full)
+    with pytest.raises(StageError, match="cannot start true: Cannot allocate memory"):
+        run_as("here", ["true"])
 
 
 def test_a_disguise_that_fails_is_told_and_runs_nothing(disguised, monkeypatch: pytest.MonkeyPatch) -> None:
