@@ -33,6 +33,9 @@ FACTORIES = (
     "scalar_tensor",
 )
 
+#: Operators that C++ would take apart by asking for a kernel table of the device type: here they are run whole.
+WHOLE = ("scaled_dot_product_attention",)
+
 _installed: dict[str, Any] = {}
 
 
@@ -66,6 +69,17 @@ def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], ob
         def __repr__(self, *, tensor_contents: Any = None) -> str:
             device, dtype = self.device, str(self.dtype).removeprefix("torch.")
             return f"tensor(..., device='{device}', size={tuple(self.shape)}, dtype=torch.{dtype})"
+
+        def tolist(self) -> Any:
+            return self._inner.tolist()
+
+        def numpy(self, *, force: bool = False) -> Any:
+            if force:
+                return self._inner.numpy(force=True)
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                "memory first."
+            )
 
         def __tensor_flatten__(self) -> tuple[list[str], Any]:
             # With these two a module's .to() exchanges its parameters whole instead of their insides.
@@ -130,13 +144,17 @@ def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], ob
 
         return make
 
+    def whole(name: str) -> Any:
+        op = getattr(torch.ops.aten, name).default
+        return lambda *args, **kwargs: run(op, args, kwargs)
+
     key = kind.upper()
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         # A build for the platform has kernels under these names already; overriding them is the point.
         warnings.simplefilter("ignore")
-        for name in FACTORIES:
-            make = factory(name)
+        for name in (*FACTORIES, *WHOLE):
+            make = factory(name) if name in FACTORIES else whole(name)
             if make is None:
                 continue
             try:
