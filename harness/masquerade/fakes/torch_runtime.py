@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -296,7 +297,15 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
 
 
 def _set_cpu(torch: ModuleType, world: World) -> None:
-    """Capabilities of the host's processor, asked through torch._C._cpu."""
+    """The host's processor: the level that kernels are chosen by, and capabilities, which torch._C._cpu tells.
+
+    torch 2.13 and 2.14 have both as `_get_cpu_capability`: a word in torch._C, a table in torch._C._cpu.
+    """
+
+    def level() -> str:
+        return str(world.get("host.torch_cpu.get_cpu_capability", "torch.backends.cpu.get_cpu_capability"))
+
+    torch._C._get_cpu_capability = level
     cpu = getattr(torch._C, "_cpu", None)
     if cpu is None:
         return
@@ -305,6 +314,7 @@ def _set_cpu(torch: ModuleType, world: World) -> None:
         if name.startswith("_is_") or name in known:
 
             def answer(*args: Any, _name: str = name) -> Any:
-                return world.get(f"host.torch_cpu.{_name}", f"torch.cpu.{_name}")
+                # A copy: each call of the real functions makes a new table.
+                return copy(world.get(f"host.torch_cpu.{_name}", f"torch.cpu.{_name}"))
 
             setattr(cpu, name, answer)
