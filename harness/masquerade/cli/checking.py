@@ -36,6 +36,7 @@ class Run:
     host: dict[str, Any] = field(default_factory=dict)
     control: Record | None = None
     notes: list[str] = field(default_factory=list)
+    roots: list[str] = field(default_factory=list)
     interrupted: bool = False
     failure: str = ""
     started: float = field(default_factory=time.monotonic)
@@ -49,6 +50,7 @@ class Run:
         for subject in subjects:
             module, colon, _ = subject.partition(":")
             discovery = stage.discover(module, path=path)
+            self.roots += (discovery.root, *path)
             if colon:
                 found[subject] = None
             else:
@@ -95,6 +97,7 @@ class Run:
             notes=tuple(dict.fromkeys(self.notes)),
             interrupted=self.interrupted or bool(self.failure),
             seconds=time.monotonic() - self.started,
+            roots=tuple(dict.fromkeys(self.roots)),
         )
 
     def report(self, every: bool) -> None:

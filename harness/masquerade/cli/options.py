@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from masquerade.cli import kinds
+from masquerade.cli.services import DELIVER
 from masquerade.cli.targets import RENDERERS, Target, TargetType
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def reporting(command: Command) -> Command:
     """Options of the report, handed on as `reporting`."""
     options = [
         click.option("--report", type=TargetType(), multiple=True,
-                     help=f"Also write a report: {', '.join(f'{kind}:FILE' for kind in RENDERERS)}. json:- is standard "
-                          "output, and then nothing else is."),
+                     help=f"Also write a report: {', '.join(f'{kind}:FILE' for kind in RENDERERS)}, or tell "
+                          f"{' or '.join(DELIVER)}. json:- is standard output, and then nothing else is."),
         click.option("--level", type=kinds.Level(), multiple=True,
                      help="How grave a kind of finding is: error, warn or off."),
     ]  # fmt: skip

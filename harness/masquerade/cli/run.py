@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -45,8 +47,9 @@ def run(
     started = time.monotonic()
     outcome = ports.run_as(machine=chosen[0], command=command, levels=reporting.levels, **conditions.as_arguments())
     results = _results(chosen[0], outcome.record, reporting, time.monotonic() - started)
+    results = replace(results, roots=conditions.path)
     _tell(results)
-    write_all(reporting.targets, results)
+    write_all(reporting.targets, results, log=sys.stderr)
     raise click.exceptions.Exit(outcome.exit_status)
 
 

@@ -5,32 +5,38 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from masquerade.cli import services
 from masquerade.cli.failures import ToolError
 from masquerade.cli.kinds import ParamType, meant
 
 if TYPE_CHECKING:
     from masquerade.report.results import Results
 
-#: The module that renders each kind, named and not imported: its function `render` takes results and gives text.
+#: The module that renders each kind, named and not imported: its function `render` takes results and gives text,
+#: `parts` where it has one gives several: file.json, file-2.json.
 RENDERERS = {
     "json": "masquerade.report.json_report",
     "junit": "masquerade.report.junit",
+    "test-engine": "masquerade.report.buildkite_results",
 }
+
+#: All kinds of report: those that are files, then those that go to a CI service.
+KINDS = (*RENDERERS, *services.DELIVER)
 
 STDOUT = "-"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A report of some kind and where it goes: a file, or `-` for standard output."""
+    """A report of some kind and where it goes: a file, `-` for standard output, or the service of this name."""
 
     kind: str
     where: str
@@ -39,35 +45,50 @@ class Target:
     def is_stdout(self) -> bool:
         return self.where == STDOUT
 
-    def write(self, results: Results) -> None:
-        """Write the report.
+    def write(self, results: Results, log: TextIO) -> None:
+        """Write the report; what a service reads off the log of a job goes to `log`.
 
-        Raises: ToolError if the file can no longer be written. It then lies in the temporary directory, and the error
-        says where.
+        Raises: ToolError if it cannot be delivered. It then lies in the temporary directory, and the error says where.
         """
-        text: str = import_module(RENDERERS[self.kind]).render(results)
+        if self.kind in services.DELIVER:
+            services.DELIVER[self.kind](results, log)
+            return
+        renderer = import_module(RENDERERS[self.kind])
+        if hasattr(renderer, "parts") and not self.is_stdout:
+            for number, text in enumerate(renderer.parts(results), start=1):
+                self._put(text, number)
+        else:
+            self._put(renderer.render(results))
+
+    def _put(self, text: str, number: int = 1) -> None:
         if self.is_stdout:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
+        file = Path(self.where)
+        if number > 1:
+            file = file.with_stem(f"{file.stem}-{number}")
         try:
-            _replace(Path(self.where), text)
+            _replace(file, text)
         except OSError as error:
-            kept = _keep(self.kind, text)
+            kept = services.keep(self.kind, text)
             raise ToolError(
-                f"cannot write the {self.kind} report to {self.where}: {error.strerror}. It is in {kept}"
+                f"cannot write the {self.kind} report to {file}: {error.strerror}. It is in {kept}"
             ) from error
 
 
-def write_all(targets: Iterable[Target], results: Results) -> None:
+def write_all(targets: Sequence[Target], results: Results, log: TextIO | None = None) -> None:
     """Write every report that was asked for; one that fails does not keep the others from being written.
+
+    `log` is what a CI service reads; by default standard output, or standard error where a report takes the former.
 
     Raises: ToolError, after the last one.
     """
+    log = log or (sys.stderr if any(target.is_stdout for target in targets) else sys.stdout)
     errors = []
     for target in targets:
         try:
-            target.write(results)
+            target.write(results, log)
         except ToolError as error:
             errors.append(error.message)
     if errors:
@@ -75,16 +96,18 @@ def write_all(targets: Iterable[Target], results: Results) -> None:
 
 
 class TargetType(ParamType):
-    """KIND:FILE -> Target, after a trial that the file can be written."""
+    """KIND:FILE -> Target, after a trial that the file can be written; a service has no file."""
 
     name = "KIND:FILE"
 
     def convert(self, value: str | Target, param: click.Parameter | None, ctx: click.Context | None) -> Target:
         if isinstance(value, Target):
             return value
-        kind, _, where = value.partition(":")
+        kind, colon, where = value.partition(":")
+        if kind in services.DELIVER:
+            return self.fail(f"{kind} takes no file; write {kind}", param, ctx) if colon else Target(kind, kind)
         if kind not in RENDERERS:
-            self.fail(f"{kind!r} is no kind of report; {meant(kind, RENDERERS)}", param, ctx)
+            self.fail(f"{kind!r} is no kind of report; {meant(kind, KINDS)}", param, ctx)
         if not where:
             self.fail(f"{value!r} names no file; write {kind}:FILE, or {kind}:- for standard output", param, ctx)
         if where != STDOUT:
@@ -137,10 +160,3 @@ def _umask() -> int:
     current = os.umask(0o022)
     os.umask(current)
     return current
-
-
-def _keep(kind: str, text: str) -> str:
-    suffix = {"junit": ".xml"}.get(kind, f".{kind}")
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="masquerade-", suffix=suffix, delete=False) as file:
-        file.write(text)
-    return file.name

@@ -29,7 +29,7 @@ class Results:
 
     `planned` is the number of checks that were to be made: fewer records than that means the run was cut short.
     `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the
-    whole run, `seconds` is the time by the clock.
+    whole run, `seconds` is the time by the clock. `roots` are folders of this host that relative files stand below.
     """
 
     machines: tuple[MachineColumn, ...]
@@ -41,6 +41,7 @@ class Results:
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     seconds: float = 0.0
+    roots: tuple[str, ...] = ()
 
     @cached_property
     def ordered(self) -> tuple[Record, ...]:

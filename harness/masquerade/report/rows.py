@@ -18,11 +18,15 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """`count` subjects that fare alike. `name` is the subject, or `package.*` where it stands for several."""
+    """`count` subjects that fare alike. `name` is the subject, or `package.*` where it stands for several.
+
+    `is_rest` is true of the row that counts the subjects that are not listed: its name is our own words.
+    """
 
     name: str
     cells: Cells
     count: int = 1
+    is_rest: bool = False
 
 
 def cells(subject: str, results: Results) -> Cells:
@@ -62,9 +66,8 @@ def _rest(results: Results, listed: set[str], rest: int) -> Row:
         records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
         ok = sum(not record.failed for record in records)
         counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
-    return Row(
-        plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all", tuple(counts)
-    )
+    name = plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all"
+    return Row(name, tuple(counts), is_rest=True)
 
 
 def fold(single: list[Row]) -> list[Row]:

@@ -1,0 +1,81 @@
+"""GitHub Actions: annotations on the blamed lines of the diff, and the summary of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from masquerade.report.groups import Group, distinct
+from masquerade.report.markdown import document
+from masquerade.report.results import Results
+from masquerade.report.text import clean, clip, first_line, plural
+
+#: Annotations of one level that GitHub shows for a step; it drops the others without a word.
+MOST_ANNOTATIONS = 10
+
+#: Bytes of a step's summary, 1 MiB by GitHub's rule, less what other tools may have written in the same step.
+MOST_BYTES = 1000 * 1024
+
+_MOST_LINKS = 10
+
+Locate = Callable[[str], "str | None"]
+"""A file as a report names it -> its path in the repository, with slashes; None where it is not in there."""
+
+
+def workflow_commands(results: Results, locate: Locate) -> str:
+    """Workflow commands, a line each: the worst findings of each level, as many as GitHub shows.
+
+    Source: GitHub's reference of workflow commands, and `escapeData` and `escapeProperty` of its toolkit.
+    """
+    groups = distinct(results)
+    lines: list[str] = []
+    for level, command in (("error", "error"), ("warn", "warning")):
+        found = [group for group in groups if group.level == level]
+        lines += (_command(command, group, locate) for group in found[:MOST_ANNOTATIONS])
+        if len(found) > MOST_ANNOTATIONS:
+            rest = plural(len(found) - MOST_ANNOTATIONS, f"more {command}")
+            lines.append(f"masquerade: {rest} without an annotation, as GitHub shows {MOST_ANNOTATIONS} for a step")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def summary(results: Results) -> str:
+    """The run as Markdown, for the file that GITHUB_STEP_SUMMARY names."""
+    return document(results, MOST_BYTES)
+
+
+def _command(command: str, group: Group, locate: Locate) -> str:
+    finding = group.finding
+    properties = {"title": clip(clean(f"{finding.kind} {finding.what}"))}
+    file = locate(finding.blame.file) if finding.blame else None
+    if finding.blame and file is not None and clean(file) == file:
+        properties = {"file": file, "line": str(max(finding.blame.line, 1)), **properties}
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{command} {listed}::{_data(chr(10).join(_told(group)))}"
+
+
+def _told(group: Group) -> Iterator[str]:
+    finding = group.finding
+    where = f" at {clip(clean(str(finding.blame)))}" if finding.blame else ""
+    yield f"{finding.kind}: {clip(clean(finding.what))}{where}"
+    # The runner writes each line of the message to its log: a sign before the subject's words keeps them words.
+    for message in filter(None, map(first_line, list(group.messages)[:1])):
+        yield f"| says: {message}"
+    if finding.blame and finding.blame.code.strip():
+        yield f"| {clip(clean(finding.blame.code.strip()))}"
+    yield f"on {', '.join(map(clean, group.machines))}"
+    yield f"in {_subjects(group.subjects)}"
+    for link in finding.chain[:_MOST_LINKS]:
+        if not finding.blame or str(link) != str(finding.blame):
+            yield f"by way of {clip(clean(str(link)))}"
+
+
+def _subjects(subjects: tuple[str, ...]) -> str:
+    first = clip(clean(subjects[0]))
+    return first if len(subjects) == 1 else f"{first} and {len(subjects) - 1} more"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
