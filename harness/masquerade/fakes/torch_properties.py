@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from masquerade.fakes.world import Device
@@ -26,7 +27,8 @@ CUDA_KEYS = {
     "regs_per_multiprocessor": "regs_per_multiprocessor",
 }
 
-#: Attributes of torch's XPU properties, whose keys have the same names. Source: torch/csrc/xpu/Module.cpp.
+#: Attributes of torch's XPU properties, whose keys have the same names but for `_XPU_RENAMED`. Source:
+#: torch/csrc/xpu/Module.cpp.
 XPU_KEYS = (
     "name",
     "platform_name",
@@ -56,6 +58,10 @@ XPU_KEYS = (
     "architecture",
     "type",
 )
+_XPU_RENAMED = {"is_integrated_gpu": "is_integrated"}
+
+#: What torch.xpu counts otherwise than a machine's file: megahertz for kilohertz, a truth for a bit.
+_XPU_FORM: dict[str, Callable[[Any], Any]] = {"memory_clock_rate": lambda khz: khz // 1000, "is_integrated_gpu": bool}
 
 
 class Uuid:
@@ -80,6 +86,10 @@ class Uuid:
 
 def _megabytes(value: Any) -> str:
     return f"{value // (1024 * 1024)}MB" if isinstance(value, int) else "unknown"
+
+
+def _kilobytes(value: Any) -> str:
+    return f"{value // 1024}KB" if isinstance(value, int) else "unknown"
 
 
 def _pci(device: Device, part: int) -> int:
@@ -139,7 +149,9 @@ class _XpuDeviceProperties:
     def __getattr__(self, attribute: str) -> Any:
         device: Device = self.__dict__["_device"]
         if attribute in XPU_KEYS:
-            return device.get(attribute, f"torch.xpu.get_device_properties().{attribute}")
+            key = _XPU_RENAMED.get(attribute, attribute)
+            value = device.get(key, f"torch.xpu.get_device_properties().{attribute}")
+            return _XPU_FORM[attribute](value) if attribute in _XPU_FORM else value
         if attribute == "uuid":
             return Uuid(str(device.get("uuid", "torch.xpu.get_device_properties().uuid")))
         raise AttributeError(
@@ -149,7 +161,8 @@ class _XpuDeviceProperties:
     def __dir__(self) -> list[str]:
         # torch.xpu.get_device_capability walks dir(): only what the machine knows can be listed.
         device: Device = self.__dict__["_device"]
-        return [key for key in XPU_KEYS if device.known(key) is not None] + (["uuid"] if device.known("uuid") else [])
+        known = [name for name in XPU_KEYS if device.known(_XPU_RENAMED.get(name, name)) is not None]
+        return known + (["uuid"] if device.known("uuid") else [])
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         raise AttributeError(f"property of '_XpuDeviceProperties' object has no setter: {attribute}")
@@ -157,9 +170,12 @@ class _XpuDeviceProperties:
     def __repr__(self) -> str:
         d: Device = self.__dict__["_device"]
 
-        def show(key: str) -> Any:
-            value = d.known(key, "unknown")
-            return int(value) if isinstance(value, bool) else value
+        def show(name: str, unit: str = "") -> str:
+            value = d.known(_XPU_RENAMED.get(name, name))
+            if value is None:
+                return "unknown"
+            value = _XPU_FORM[name](value) if name in _XPU_FORM else value
+            return f"{int(value) if isinstance(value, bool) else value}{unit}"
 
         number = d.known("device_id")
         sizes = " ".join(str(n) for n in d.known("sub_group_sizes", ["unknown"]))
@@ -168,11 +184,15 @@ class _XpuDeviceProperties:
             f"type='{show('type')}', "
             f"device_id={hex(number).upper().replace('X', 'x') if isinstance(number, int) else 'unknown'}, "
             f"uuid={show('uuid')}, driver_version='{show('driver_version')}', "
-            f"total_memory={_megabytes(d.known('total_memory'))}, max_compute_units={show('max_compute_units')}, "
+            f"total_memory={_megabytes(d.known('total_memory'))}, "
+            f"local_mem_size={_kilobytes(d.known('local_mem_size'))}, "
+            f"last_level_cache_size={_kilobytes(d.known('last_level_cache_size'))}, "
+            f"max_compute_units={show('max_compute_units')}, memory_clock_rate={show('memory_clock_rate', 'MHz')}, "
+            f"memory_bus_width={show('memory_bus_width', '-bit')}, "
             f"gpu_eu_count={show('gpu_eu_count')}, gpu_subslice_count={show('gpu_subslice_count')}, "
             f"max_work_group_size={show('max_work_group_size')}, max_num_sub_groups={show('max_num_sub_groups')}, "
             f"sub_group_sizes=[{sizes}], has_fp16={show('has_fp16')}, has_fp64={show('has_fp64')}, "
-            f"has_atomic64={show('has_atomic64')})"
+            f"has_atomic64={show('has_atomic64')}, is_integrated_gpu={show('is_integrated_gpu')})"
         )
 
 

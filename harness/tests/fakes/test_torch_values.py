@@ -1,0 +1,60 @@
+"""Values of a machine in torch's own form: its units, its words, and tables that belong to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., Any]
+
+#: The text after the uuid and the driver version in torch 2.13 and 2.14. Source: the output of collect_env on
+#: release/2.13 and release/2.14 in intel/torch-xpu-ops issues 3888 and 4453.
+MAX_1100 = (
+    "total_memory=49136MB, local_mem_size=128KB, last_level_cache_size=196608KB, max_compute_units=448, "
+    "memory_clock_rate=3200MHz, memory_bus_width=64-bit, gpu_eu_count=448, gpu_subslice_count=56, "
+    "max_work_group_size=1024, max_num_sub_groups=64, sub_group_sizes=[16 32], has_fp16=1, has_fp64=1, has_atomic64=1, "
+    "is_integrated_gpu=0)"
+)
+
+
+def test_an_xpu_counts_its_memory_clock_in_megahertz(ask: Ask) -> None:
+    source = """\
+    import torch
+    def answer():
+        properties = torch.xpu.get_device_properties(0)
+        return [properties.memory_clock_rate, torch.xpu.get_device_capability(0)["memory_clock_rate"]]
+    """
+    assert ask(source, "max1100") == [3200, 3200]
+
+
+def test_an_nvidia_card_counts_its_memory_clock_in_kilohertz(ask: Ask) -> None:
+    source = "import torch\ndef answer(): return torch.cuda.get_device_properties(0).memory_clock_rate"
+    assert ask(source, "h200") == 3_201_000
+
+
+@pytest.mark.parametrize(
+    "on, end", [("max1100", MAX_1100), ("b580", "memory_clock_rate=unknown, memory_bus_width=unknown")]
+)
+def test_the_text_of_an_xpus_properties(ask: Ask, on: str, end: str) -> None:
+    text = ask("import torch\ndef answer(): return str(torch.xpu.get_device_properties(0))", on)
+    assert end in text
+
+
+def test_an_xpu_tells_whether_it_is_integrated(ask: Ask) -> None:
+    assert (
+        ask("import torch\ndef answer(): return torch.xpu.get_device_properties(0).is_integrated_gpu", "b580") is False
+    )
+
+
+def test_the_table_of_a_processors_capabilities_is_the_callers_own(ask: Ask) -> None:
+    source = """\
+    import torch
+    def answer():
+        table = torch._C._cpu._get_cpu_capability()
+        before = table["architecture"]
+        table["architecture"] = "changed"
+        return [before, torch.cpu.get_capabilities()["architecture"]]
+    """
+    assert ask(source, "graviton4") == ["arm64", "arm64"]
