@@ -202,3 +202,19 @@ def test_aiter_gets_its_own_layouts(monkeypatch):
         ValueError, match=r"weight_scale: got shape \(40, 2\), expected shape \(256, 8\) \(AITER's layout"
     ):
         gemm_with_dynamic_quant(x, weight, scale, True)
+
+
+@pytest.mark.parametrize("rounding", mx.ScaleRounding)
+def test_cpu_rounding_is_quantizing_and_back(rounding):
+    """Every bf16 value among neighbours, among strangers and alone, the sign of zero included."""
+    every = torch.arange(65536, dtype=torch.int32).to(torch.uint16).view(torch.bfloat16)
+    strangers = every[torch.randperm(65536, generator=torch.Generator().manual_seed(0))]
+    alone = torch.zeros(65536, 32, dtype=torch.bfloat16)
+    alone[:, 7] = every
+    ties = (torch.arange(-64, 64).float() / 8).view(4, 32)
+    for x in (every.view(64, 1024), strangers.view(64, 1024), alone.view(-1, 1024), ties):
+        got = cpu.round_to_mxfp4(x, rounding)
+        want = mx.dequantize(*mx.quantize(x, rounding), torch.bfloat16)
+        assert torch.equal(got.nan_to_num(1234.5), want.nan_to_num(1234.5))
+        number = ~want.isnan()
+        assert torch.equal(torch.signbit(got)[number], torch.signbit(want)[number])

@@ -1,4 +1,4 @@
-"""Dequantization to bf16 for the CPU paths: by integer steps that torch vectorizes, a cache-sized piece at a time.
+"""Dequantization to bf16 for the CPU paths, by integer steps that torch vectorizes, a cache-sized piece at a time.
 
 torch's own conversion from fp8 takes 2 ns an element on one x86 core, and so does a table look-up; these steps a fifth.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+
+from blockscale.formats import e8m0, mx
+from blockscale.formats.mx import ScaleRounding
 
 _PIECE = 1 << 21  # elements of a piece: 4 MiB of bf16, so that its few passes stay in the outer caches
 
@@ -19,16 +22,16 @@ def dequantize_fp8(codes: torch.Tensor, scale: torch.Tensor, block_n: int, block
     """
     N, K = codes.shape
     out = torch.empty(N, K, dtype=torch.bfloat16, device=codes.device)
-    columns = scale.float().repeat_interleave(block_k, 1)[:, :K]  # (n_blocks, K)
+    scale = scale.float()
     for rows in _pieces(N, K, block_n):
-        value = _fp8_to_bf16(codes[rows])
-        blocks = columns[rows.start // block_n : -(-rows.stop // block_n)]
-        torch.mul(
-            value,
-            _spread_rows(blocks, block_n, len(value)),
-            out=(product := value.new_empty(value.shape, dtype=torch.float32)),
-        )
-        out[rows] = product
+        value = _fp8_to_bf16(codes[rows]).float()
+        blocks = scale[rows.start // block_n : -(-rows.stop // block_n)]
+        if K % block_k == 0 and len(value) % block_n == 0:
+            value.view(len(blocks), block_n, -1, block_k).mul_(blocks[:, None, :, None])
+        else:
+            spread = blocks.repeat_interleave(block_n, 0)[: len(value)].repeat_interleave(block_k, 1)[:, :K]
+            value.mul_(spread)
+        out[rows] = value
     return out
 
 
@@ -43,15 +46,39 @@ def dequantize_mxfp4(packed: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def round_to_mxfp4(x: torch.Tensor, rounding: ScaleRounding) -> torch.Tensor:
+    """(M, K) bf16 values of x quantized to MXFP4: what `mx.dequantize(*mx.quantize(x, rounding))` gives, in one go."""
+    M, K = x.shape
+    out = torch.empty(M, K, dtype=torch.bfloat16, device=x.device)
+    for rows in _pieces(M, K, 1):
+        blocks = x[rows].float().view(-1, K // mx.BLOCK, mx.BLOCK)
+        code = mx.block_scale(blocks.abs().amax(-1), rounding).unsqueeze(-1)
+        exponent = code.int() - e8m0.BIAS
+        value = _round_to_e2m1(e8m0.times_power_of_two(blocks, -exponent))
+        value = e8m0.times_power_of_two(value, exponent)
+        if bool((broken := code == e8m0.NAN).any()):
+            value = torch.where(broken, torch.full((), float("nan"), device=x.device), value)
+        out[rows] = value.view(-1, K)
+    return out
+
+
+def _round_to_e2m1(x: torch.Tensor) -> torch.Tensor:
+    """fp32 to the nearest e2m1 value, ties to even, saturating at 6."""
+    magnitude = x.abs().clamp_(max=6.0)
+    # From 1 on one mantissa bit is kept: add half a step less one, and one more where the kept part is odd.
+    bits = magnitude.view(torch.int32)
+    odd = (bits >> 22) & 1
+    kept = ((bits + 0x1FFFFF).add_(odd) & -0x400000).view(torch.float32)
+    # Below 1 the step is 0.5: that of fp32 beside 1.5 * 2^22.
+    below = (magnitude + 6291456.0).sub_(6291456.0)
+    return torch.copysign(torch.where(magnitude < 1, below, kept), x)
+
+
 def _pieces(N: int, K: int, block: int) -> Iterator[slice]:
     """Row ranges of about `_PIECE` elements, each a multiple of `block` rows but the last."""
     size = max(1, _PIECE // (K * block)) * block
     for start in range(0, N, size):
         yield slice(start, min(start + size, N))
-
-
-def _spread_rows(blocks: torch.Tensor, block: int, rows: int) -> torch.Tensor:
-    return blocks.repeat_interleave(block, 0)[:rows]
 
 
 def _fp8_to_bf16(codes: torch.Tensor) -> torch.Tensor:

@@ -116,7 +116,10 @@ def emulated_gemm(
 
     In fp32 where the output is more precise than bf16. Arguments as `gemm_with_dynamic_quant`, and not checked.
     """
-    values = mx.dequantize(*(mx.quantize(x, ROUNDING) if x_scales is None else (x, x_scales)), torch.bfloat16)
+    if x_scales is None:
+        values = cpu.round_to_mxfp4(x.reshape(-1, x.shape[-1]), ROUNDING).view(x.shape)
+    else:
+        values = mx.dequantize(x, x_scales, torch.bfloat16)
     w = cpu.dequantize_mxfp4(weight, weight_scale)
     if dtype == torch.bfloat16:
         return values @ w.T
