@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from masquerade.stage import calling, discovery, log
 from masquerade.stage.disguise import disguise, watch
-from masquerade.watch.recorder import encoder, recorder, stack_reader
+from masquerade.watch.recorder import encoder, recorder, row_reader
 
 #: Taken before a watcher wraps it: a warm server's children start with the wrapped one.
 _leave = os._exit
@@ -32,19 +32,16 @@ TEXT = 4000
 
 def tracer() -> Callable[[BaseException], dict[str, Any]]:
     """A function that describes an exception: type, message, stack outermost first, and where a SyntaxError points."""
-    rows = stack_reader()
+    row = row_reader()
     string, kind, anything, syntax, limit = str, type, BaseException, SyntaxError, TEXT
 
     def describe(error: Any) -> dict[str, Any]:
         stack: Any = []
         trace = error.__traceback__
         while trace is not None:
-            row = rows(trace.tb_frame)[-1:]
-            if row and row[0] != 0:
-                row[0][1] = trace.tb_lineno
-                stack.append(row[0])
-            elif row and (not stack or stack[-1] != 0):
-                stack.append(0)
+            found = row(trace.tb_frame, trace.tb_lineno)
+            if found is not None and (found != 0 or not stack or stack[-1] != 0):
+                stack.append(found)
             trace = trace.tb_next
         out: dict[str, Any] = {"type": kind(error).__name__, "module": kind(error).__module__, "stack": stack}
         if kind(error) is syntax or isinstance(error, syntax):

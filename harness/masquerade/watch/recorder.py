@@ -53,25 +53,39 @@ def encoder() -> Callable[[Any], str]:
     return encode
 
 
+def row_reader() -> Callable[[FrameType, int | None], list[Any] | int | None]:
+    """A function that gives the row of one frame at a line: [file, line, function, module].
+
+    It is 0 for the import machinery, and None for masquerade itself.
+    """
+    string, here, kind, startswith = str, HERE, type, str.startswith
+
+    def row(frame: FrameType, line: int | None) -> list[Any] | int | None:
+        code = frame.f_code
+        file = code.co_filename
+        if file[:18] == "<frozen importlib.":
+            return 0
+        if startswith(file, here):
+            return None
+        name = frame.f_globals.get("__name__")
+        return [file, line or 0, code.co_name, name if kind(name) is string else ""]
+
+    return row
+
+
 def stack_reader() -> Callable[[FrameType | None], list[Any]]:
-    """A function that gives the stack from `frame` outwards, outermost first: [file, line, function, module] a frame.
+    """A function that gives the stack from `frame` outwards, outermost first: a row for each frame.
 
     A run of import machinery is one 0; frames of masquerade itself are left out.
     """
-    string, here, size, kind, startswith = str, HERE, len, type, str.startswith
-    ends = ENDS
+    size, ends, row = len, ENDS, row_reader()
 
     def stack(frame: FrameType | None) -> list[Any]:
         rows: list[Any] = []
         while frame is not None:
-            code = frame.f_code
-            file = code.co_filename
-            if file[:18] == "<frozen importlib.":
-                if not rows or rows[-1] != 0:
-                    rows.append(0)
-            elif not startswith(file, here):
-                name = frame.f_globals.get("__name__")
-                rows.append([file, frame.f_lineno or 0, code.co_name, name if kind(name) is string else ""])
+            found = row(frame, frame.f_lineno)
+            if found is not None and (found != 0 or not rows or rows[-1] != 0):
+                rows.append(found)
             frame = frame.f_back
         rows.reverse()
         if size(rows) > 2 * ends:
