@@ -181,6 +181,8 @@ def install_methods(torch: ModuleType, kind: str) -> None:
         return self.to(where, non_blocking=non_blocking, memory_format=memory_format or torch.preserve_format)
 
     setattr(torch.Tensor, kind, move)
+    # It takes C++ streams alone, and would tell the allocator of one that is idle.
+    torch.Tensor.record_stream = lambda self, stream: None
     if kind == "xpu":
         _number_bare_devices(torch, module)
 

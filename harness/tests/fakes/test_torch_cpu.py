@@ -1,43 +1,40 @@
-"""What torch says of the host's processor: the machine's, whatever this computer has."""
+"""torch.cpu answers for the machine's processor, not for the one that this runs on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-Ask = Callable[..., Any]
+from masquerade import machines
 
-LEVEL = "import torch\ndef answer(): return [torch.backends.cpu.get_cpu_capability(), torch._C._get_cpu_capability()]"
+SOURCE = """\
+import torch
+NAMES = ("_is_avx2_supported", "_is_avx512_supported", "_is_avx512_bf16_supported", "_is_vnni_supported",
+         "_is_amx_tile_supported", "_is_amx_fp16_supported", "_init_amx")
 
-
-@pytest.mark.parametrize("on, level", [("epyc-9655", "AVX512"), ("ryzen-5950x", "AVX2"), ("power10", "VSX")])
-def test_the_level_that_kernels_are_chosen_by(ask: Ask, on: str, level: str) -> None:
-    assert ask(LEVEL, on) == [level, level]
-
-
-def test_an_unknown_level_is_not_made_up(ask: Ask) -> None:
-    source = """\
-    import torch
-    def answer():
-        try:
-            return torch.backends.cpu.get_cpu_capability()
-        except Exception as error:
-            return [type(error).__name__, str(error)]
-    """
-    name, said = ask(source, "graviton4")
-    assert name == "UnknownValueError"
-    assert said.startswith("torch.backends.cpu.get_cpu_capability asked for host.torch_cpu.get_cpu_capability")
+def answer():
+    out = {name: getattr(torch.cpu, name)() for name in NAMES if hasattr(torch.cpu, name)}
+    if hasattr(torch.cpu, "get_capabilities"):
+        out["capabilities"] = dict(torch.cpu.get_capabilities())
+    try: out["level"] = torch.backends.cpu.get_cpu_capability()
+    except RuntimeError as error: out["level"] = str(error)
+    return out
+"""
 
 
-def test_the_table_of_capabilities_is_the_callers_own(ask: Ask) -> None:
-    source = """\
-    import torch
-    def answer():
-        table = torch._C._cpu._get_cpu_capability()
-        before = table["architecture"]
-        table["architecture"] = "changed"
-        return [before, torch.cpu.get_capabilities()["architecture"]]
-    """
-    assert ask(source, "graviton4") == ["arm64", "arm64"]
+@pytest.mark.parametrize("name", ["spr", "gnr", "epyc-9655", "ryzen-5950x", "graviton4", "apple-m", "power10", "h200", "b580"])
+def test_capabilities_are_the_machines(ask, name: str) -> None:
+    known = machines.resolve(name).to_json()["host"]["torch_cpu"]
+    told = ask(SOURCE, on=name)
+    level = told.pop("level")
+    capabilities = told.pop("capabilities", {})
+    assert told == {probe: known[probe] for probe in told} and len(told) >= 5
+    assert capabilities == (known["_get_cpu_capability"] if capabilities else {})
+    if known["get_cpu_capability"] == "unknown":
+        assert f"host.torch_cpu.get_cpu_capability, which machine {name} does not know" in level
+    else:
+        assert level == known["get_cpu_capability"]
+
+
+def test_the_processor_still_computes(ask) -> None:
+    source = "import torch\ndef answer(): return (torch.ones(64, 64) @ torch.ones(64, 64)).sum().item()"
+    assert ask(source, on="graviton4") == 64.0**3
