@@ -8,6 +8,7 @@ from typing import Any
 
 from masquerade import machines
 from masquerade.machines import Machine
+from masquerade.stage.arguments import require_json
 from masquerade.stage.record import Level, default_levels
 
 
@@ -46,6 +47,10 @@ class Check:
     env_after_import: Mapping[str, str | None] = field(default_factory=dict)
     probes: tuple[str, ...] = ()
     oracle: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError naming an argument that JSON cannot hold."""
+        require_json(self.subject, self.args, self.kwargs)
 
     @property
     def action(self) -> str:
