@@ -116,9 +116,9 @@ def _cpu_mm(
     """bf16 matmul on dequantized operands where bf16 is asked for; the reference where more precision is."""
     if dtype != torch.bfloat16:
         return dequantized_mm(A, B, As, Bs, block_n, block_k, dtype)
-    K = B.shape[1]
-    a = (A.float() * _spread(As.float(), -1, block_k, K)).bfloat16()
-    return a @ cpu.dequantize_fp8(B, Bs, block_n, block_k).T
+    rows, (N, K) = A.numel() // B.shape[1], B.shape
+    a = cpu.dequantize_fp8(A.view(rows, K), As.reshape(rows, As.shape[-1]), 1, block_k)
+    return (a @ cpu.dequantize_fp8(B, Bs, block_n, block_k).T).view(*A.shape[:-1], N)
 
 
 def _spread(scales: torch.Tensor, dim: int, block: int, size: int) -> torch.Tensor:
