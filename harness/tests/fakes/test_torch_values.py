@@ -58,3 +58,12 @@ def test_the_table_of_a_processors_capabilities_is_the_callers_own(ask: Ask) -> 
         return [before, torch.cpu.get_capabilities()["architecture"]]
     """
     assert ask(source, "graviton4") == ["arm64", "arm64"]
+
+
+def test_without_kfd_the_management_library_counts_a_card_that_hip_does_not(ask: Ask) -> None:
+    # torch.cuda.device_count() asks amdsmi, which reads /sys and not /dev/kfd; is_available() asks HIP.
+    source = """\
+    import torch
+    def answer(): return [torch.cuda.device_count(), torch._C._cuda_getDeviceCount(), torch.cuda.is_available()]
+    """
+    assert ask(source, "rocm-kfd-missing") == [1, 0, False]
