@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -45,7 +46,7 @@ class Mxfp4MoEMethod:
         padded = self.decision.padding.padded(problem.intermediate_size, problem.hidden_size)
         self.intermediate_size, self.hidden_size = padded
 
-    def create_weights(self, layer: torch.nn.Module, has_bias: bool = False) -> None:
+    def create_weights(self, layer: Any, has_bias: bool = False) -> None:
         """Give the layer zeroed parameters of the padded sizes: w13_weight, w13_weight_scale, w13_bias and w2's."""
         E, I, H = self.num_experts, self.intermediate_size, self.hidden_size  # noqa: E741
         shapes = {
@@ -59,7 +60,7 @@ class Mxfp4MoEMethod:
         for name, rows in (("w13_bias", 2 * I), ("w2_bias", H)):
             _set(layer, name, torch.zeros(E, rows, dtype=torch.bfloat16) if has_bias else None)
 
-    def load_weights(self, layer: torch.nn.Module, weights: ExpertWeights) -> None:
+    def load_weights(self, layer: Any, weights: ExpertWeights) -> None:
         """Copy a checkpoint's weights into the parameters, each half of w13 to its padded place.
 
         ValueError if the weights are larger than the layer, or of another number of experts.
@@ -76,7 +77,7 @@ class Mxfp4MoEMethod:
             layer.w13_bias.copy_(w13_bias.squeeze(-1))
             layer.w2_bias.copy_(pad_w2(weights.w2_bias.unsqueeze(-1), H, 1).squeeze(-1))
 
-    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+    def process_weights_after_loading(self, layer: Any) -> None:
         """Convert the loaded parameters to the backend's layout."""
         self._setup_kernel(
             layer, layer.w13_weight, layer.w2_weight, layer.w13_weight_scale, layer.w2_weight_scale, layer.w13_bias,
@@ -84,7 +85,7 @@ class Mxfp4MoEMethod:
         )  # fmt: skip
 
     def _setup_kernel(
-        self, layer: torch.nn.Module, w13: torch.Tensor, w2: torch.Tensor, w13_scale: torch.Tensor,
+        self, layer: Any, w13: torch.Tensor, w2: torch.Tensor, w13_scale: torch.Tensor,
         w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
     ) -> None:  # fmt: skip
         """Convert, and put what comes out on the layer. Wrapped tensors are no parameters: they only have a shape."""
@@ -100,7 +101,7 @@ class Mxfp4MoEMethod:
         layer.w13_precision_config = weights.w13_precision
         layer.w2_precision_config = weights.w2_precision
 
-    def get_fused_moe_quant_config(self, layer: torch.nn.Module) -> FusedMoEQuantConfig:
+    def get_fused_moe_quant_config(self, layer: Any) -> FusedMoEQuantConfig:
         """The scales and pads of a layer that `_setup_kernel` has set up."""
         return FusedMoEQuantConfig(
             layer.w13_weight_scale,
@@ -115,7 +116,7 @@ class Mxfp4MoEMethod:
 
     def apply(
         self,
-        layer: torch.nn.Module,
+        layer: Any,
         x: torch.Tensor,
         topk_weights: torch.Tensor,
         topk_ids: torch.Tensor,
@@ -144,7 +145,7 @@ class Mxfp4MoEMethod:
         )  # fmt: skip
 
 
-def _set(layer: torch.nn.Module, name: str, value: torch.Tensor | KernelTensor | None) -> None:
+def _set(layer: Any, name: str, value: torch.Tensor | KernelTensor | None) -> None:
     """Set a parameter from a tensor, a plain attribute from anything else, in place of what had the name."""
     if hasattr(layer, name):
         delattr(layer, name)

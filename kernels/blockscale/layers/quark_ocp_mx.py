@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from blockscale.kernels.ocp_mx_linear import emulated_gemm, gemm_with_dynamic_quant
@@ -16,20 +18,20 @@ class QuarkOCP_MX:
         self.out_features, self.in_features = out_features, in_features
         self.decision = select_ocp_mx_linear_backend(OcpMxLinearProblem(out_features, in_features), backend)
 
-    def create_weights(self, layer: torch.nn.Module) -> None:
+    def create_weights(self, layer: Any) -> None:
         """Give the layer zeroed parameters: weight (N, K / 2) and weight_scale (N, K / 32), uint8."""
         for name, columns in (("weight", self.in_features // 2), ("weight_scale", self.in_features // 32)):
             data = torch.zeros(self.out_features, columns, dtype=torch.uint8)
             setattr(layer, name, torch.nn.Parameter(data, requires_grad=False))
 
-    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+    def process_weights_after_loading(self, layer: Any) -> None:
         """Convert the loaded parameters to the backend's layout: AITER's is shuffled, the others' is as loaded."""
         if self.decision.name == "AITER":
             weight, scale = aiter.WEIGHT.shuffle(layer.weight), aiter.SCALE.shuffle(layer.weight_scale)
             layer.weight = torch.nn.Parameter(weight, requires_grad=False)
             layer.weight_scale = torch.nn.Parameter(scale, requires_grad=False)
 
-    def apply_weights(self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def apply_weights(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """(..., N) in x's dtype. Errors as `gemm_with_dynamic_quant`."""
         if self.decision.name == "EMULATION":
             y = emulated_gemm(x, layer.weight, layer.weight_scale, x.dtype)
