@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+#: The plugin is tested by runs of pytest inside a test.
+pytest_plugins = ["pytester"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -16,7 +16,7 @@ from masquerade.cli.ports import Ports, Real
 
 if TYPE_CHECKING:
     from masquerade.cli.environment import Environment
-    from masquerade.cli.hardware import Accelerators
+    from masquerade.machines.hardware import Accelerators
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def doctor(ctx: click.Context, python: str | None, as_json: bool) -> None:
     Starts a stage of each kind and makes the positive control on it; ends with 3 when none works.
     """
     from masquerade.cli.environment import ask
-    from masquerade.cli.hardware import look
+    from masquerade.machines.hardware import look
 
     environment = ask(python or sys.executable)
     accelerators = look()

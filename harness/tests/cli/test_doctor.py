@@ -85,7 +85,7 @@ def test_an_interpreter_that_does_not_answer_is_an_error(tmp_path, text) -> None
 
 def test_a_suite_needs_the_device_and_the_build() -> None:
     from masquerade.cli.doctor import _suites
-    from masquerade.cli.hardware import Accelerators
+    from masquerade.machines.hardware import Accelerators
 
     card = Accelerators("NVIDIA", "cuda", ("NVIDIA H200",), ())
     build = TorchBuild("2.13.0", "/x", "13.0", None, None)

@@ -1,4 +1,4 @@
-"""The doctor sees real cards by the kernel's files and the vendors' tools: here on file systems made for it."""
+"""Real cards are seen by the kernel's files and the vendors' tools: here on file systems made for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from masquerade.cli.hardware import look
+from masquerade.machines.hardware import look
 
 
 @pytest.fixture
