@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from masquerade.stage import Stage
 
 #: The marks of real hardware, and an example of each condition.
 HARDWARE = {"cuda": '"sm_90+"', "rocm": '"gfx950", "gfx942"', "xpu": '"bmg"', "cpu": '"amx_tile"'}
@@ -52,3 +56,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marks = sys.modules.get("masquerade.pytest_plugin.hardware_marks")
     if marks is not None:
         marks.fail_if_required(item)
+
+
+@pytest.fixture(scope="session")
+def stage() -> Stage:
+    """A masquerade.Stage for the whole session (of each xdist worker); its fork server starts with the first check."""
+    from masquerade.testing import shared_stage
+
+    return shared_stage()
+
+
+def pytest_unconfigure() -> None:
+    testing = sys.modules.get("masquerade.testing")
+    if testing is not None:
+        testing.close()

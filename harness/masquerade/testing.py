@@ -1,0 +1,119 @@
+"""For tests written by hand: assertions about a module on a machine that is not here, and records told in plain text."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from masquerade import machines
+from masquerade.report.text import clean, last_lines
+
+if TYPE_CHECKING:
+    from masquerade.machines import Machine
+    from masquerade.stage import Finding, Record, Stage
+
+__all__ = ["close", "ensure_lazy", "explain", "shared_stage"]
+
+#: The owner of modules that a test forbids: no platform's name.
+_NOBODY = "nobody"
+
+_stages: dict[bool, Stage] = {}
+
+
+def shared_stage(torch: bool = True) -> Stage:
+    """The stage that all tests of this process share; it starts its server at its first check.
+
+    torch: have torch preloaded, as a stage does; without it the server holds the standard library alone.
+    """
+    from masquerade.stage import Stage
+
+    if torch not in _stages:
+        if not _stages:
+            atexit.register(close)
+        _stages[torch] = Stage(torch=torch)
+    return _stages[torch]
+
+
+def close() -> None:
+    """End the servers of the shared stages."""
+    while _stages:
+        _stages.popitem()[1].close()
+
+
+def ensure_lazy(
+    module: str,
+    machine: str | Machine = "cpu",
+    *,
+    forbidden: Sequence[str] = (),
+    owners: Mapping[str, Sequence[str]] | None = None,
+    path: Sequence[str | os.PathLike[str]] = (),
+    **options: Any,
+) -> Record:
+    """Assert that importing `module` on `machine` executes no module of `forbidden`, nor one that another platform owns.
+
+    forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; the known vendor
+    packages without it. path and other options are those of Stage.run.
+
+    Gives the record. Raises AssertionError, which names each module that was executed, the line that did it and the
+    imports that led there; also when the import fails or ends the process. Raises ValueError for a name of the standard
+    library: masquerade uses that itself and cannot see who else does.
+    """
+    __tracebackhide__ = True
+    for name in forbidden:
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            raise ValueError(
+                f"forbidden={name!r}: the standard library is loaded beside every module; it cannot be watched"
+            )
+    owners = machines.default_owners() if owners is None else owners
+    watched = {owner: tuple(name for name in names if name not in forbidden) for owner, names in owners.items()}
+    vendors = {name.partition(".")[0] for names in owners.values() for name in names}
+    # What torch itself imports is loaded where torch is: only a stage without it sees that executed.
+    preloaded = {name.partition(".")[0] for name in forbidden} <= vendors
+    record = shared_stage(torch=preloaded).run(
+        module, machine, owners={**watched, _NOBODY: tuple(forbidden)}, path=path, **options
+    )
+    kinds = ("forbidden-import", "import-error", "crash", "exit", "timeout")
+    broken = [finding for finding in record.findings if finding.kind in kinds]
+    if broken:
+        foreign = dict.fromkeys(finding.what for finding in broken if finding.kind == "forbidden-import")
+        did = f"executes {', '.join(map(clean, foreign))}" if foreign else "fails"
+        told = [f"importing {module} on {record.machine} {did}", *(row for each in broken for row in _rows(each))]
+        raise AssertionError("\n".join(told))
+    return record
+
+
+def explain(record: Record) -> str:
+    """What a record found, as text: each finding with the line to mend and the imports that led there.
+
+    Everything that the subject itself supplied is made safe to print.
+    """
+    rows = [f"{clean(record.subject)} on {record.machine}: {record.verdict}"]
+    for finding in record.findings:
+        if record.levels.get(finding.kind, "error") == "error":
+            rows += [f"{finding.kind}  {clean(finding.what)}", *_rows(finding)]
+    warned = [f for f in record.findings if record.levels.get(f.kind) == "warn"]
+    rows += [f"warning: {warning(finding)}" for finding in warned]
+    rows += [f"note: {clean(note)}" for note in record.notes]
+    words = last_lines(record.output, 10) if record.failed else []
+    return "\n".join([*rows, *(["last words:"] if words else []), *(f"  {word}" for word in words)])
+
+
+def warning(finding: Finding) -> str:
+    """One finding on one line."""
+    return " ".join(filter(None, [finding.kind, clean(finding.what), f"at {finding.blame}" if finding.blame else ""]))
+
+
+def _rows(finding: Finding) -> list[str]:
+    rows = [f"  {clean(line)}" for line in finding.message.splitlines()[:20]]
+    if finding.blame:
+        rows.append(f"  {clean(str(finding.blame))}")
+        if finding.blame.code:
+            rows.append(f"    | {clean(finding.blame.code)}")
+    way = [line for line in finding.chain if line != finding.blame]
+    if way:
+        rows.append("  by way of")
+        rows += [f"    {clean(str(line))}" + (f"  | {clean(line.code)}" if line.code else "") for line in way]
+    return rows
