@@ -15,9 +15,12 @@ import pytest
 
 from masquerade.stage import Record, Stage
 
+#: The interpreter that subjects run in.
+PYTHON = os.environ.get("MASQUERADE_TEST_PYTHON", sys.executable)
+
 #: The interpreters whose torch the fakes are tested on, separated as a PATH is: builds for the CPU, CUDA and ROCm.
 _LISTED = os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep)
-PYTHONS = [entry for entry in _LISTED if entry] or [sys.executable]
+PYTHONS = [entry for entry in _LISTED if entry] or [PYTHON]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,22 +57,22 @@ def other_python(version: str) -> str:
 
 @pytest.fixture(scope="session")
 def stage() -> Iterator[Stage]:
-    """The fork server, two at a time, with this interpreter's torch."""
-    with Stage(jobs=2) as stage:
+    """The fork server, two at a time, beside the torch of MASQUERADE_TEST_PYTHON, this interpreter without it."""
+    with Stage(PYTHON, jobs=2) as stage:
         yield stage
 
 
 @pytest.fixture(scope="session")
 def one() -> Iterator[Stage]:
     """A stage with one server: the next check meets the server that the check before it met."""
-    with Stage() as stage:
+    with Stage(PYTHON) as stage:
         yield stage
 
 
 @pytest.fixture(scope="session")
 def fresh() -> Iterator[Stage]:
     """Fresh interpreters, two at a time."""
-    with Stage(isolation="fresh", jobs=2) as stage:
+    with Stage(PYTHON, isolation="fresh", jobs=2) as stage:
         yield stage
 
 

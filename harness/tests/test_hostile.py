@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cases import Case, cases, faults, matches, named, told
 
+from conftest import PYTHON
+
 from masquerade.stage import Stage
 
 FOLLOW_UP = (named("hostile", "o01"), named("hostile", "h05"))
@@ -20,7 +22,7 @@ LATE = 2.0
 @pytest.fixture(scope="module")
 def lanes() -> Iterator[tuple[Stage, Stage]]:
     """Two stages with one server each, so that a follow-up meets the server that the subject before it met."""
-    with Stage() as one, Stage() as other:
+    with Stage(PYTHON) as one, Stage(PYTHON) as other:
         yield one, other
 
 

@@ -137,7 +137,7 @@ def test_neither_import_nor_factory_counts(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name, says", [("subject:nothing", "AttributeError"), ("math:sqrt", "only the calls of Python")])
 def test_what_cannot_be_counted_is_told(run: Run, name: str, says: str) -> None:
     kind, what, told = message(run("def f(): pass", "subject:f", probes=(name,)))
-    assert (kind, what) == ("call-mismatch", "probes") and says in told
+    assert (kind, what) == ("call-mismatch", "counted probes") and says in told
 
 
 ORACLE = """
