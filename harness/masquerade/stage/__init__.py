@@ -6,15 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from masquerade.stage.check import Check, Discovery
-    from masquerade.stage.client import Stage, StageError, SubjectError
+    from masquerade.stage.check import Check, Discovery, SubjectError
+    from masquerade.stage.client import Stage, StageError
     from masquerade.stage.record import Finding, Line, Record
 
 __all__ = ["Check", "Discovery", "Finding", "Line", "Record", "Stage", "StageError", "SubjectError"]
 
 _MODULES = {
-    **dict.fromkeys(("Check", "Discovery"), "check"),
-    **dict.fromkeys(("Stage", "StageError", "SubjectError"), "client"),
+    **dict.fromkeys(("Check", "Discovery", "SubjectError"), "check"),
+    **dict.fromkeys(("Stage", "StageError"), "client"),
     **dict.fromkeys(("Finding", "Line", "Record"), "record"),
 }
 

@@ -38,7 +38,7 @@ class Call:
             maker, _, path = factory.partition(":")
             args, kwargs = arguments(attribute(import_module(maker), path)(*args, **kwargs))
         if names := request.get("probes"):
-            self.stage = "probes"
+            self.stage = "counted probes"
             self.counts = probes.count(names, self.note)
         self.stage = ""
         return lambda: target(*args, **kwargs)

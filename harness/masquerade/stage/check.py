@@ -12,6 +12,10 @@ from masquerade.stage.arguments import require_json
 from masquerade.stage.record import Level, default_levels
 
 
+class SubjectError(ValueError):
+    """A subject that does not exist."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One subject on one machine.

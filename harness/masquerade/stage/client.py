@@ -18,8 +18,8 @@ from typing import Any
 from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
-from masquerade.stage import bootstrap, fast, wire
-from masquerade.stage.check import Check, Discovery
+from masquerade.stage import bootstrap, fast, finder, wire
+from masquerade.stage.check import Check, Discovery, SubjectError
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Record
 
@@ -39,10 +39,6 @@ class StageError(RuntimeError):
     """The tool itself failed: no server, no child, or blind."""
 
 
-class SubjectError(ValueError):
-    """A subject that does not exist."""
-
-
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without the variables of a test run that this tool itself may be part of."""
     return {key: value for key, value in environ.items() if not key.startswith(_TEST_VARIABLES)}
@@ -51,9 +47,9 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 class _Server:
     """One fork server and the socket to it."""
 
-    def __init__(self, python: str, fresh: bool) -> None:
+    def __init__(self, python: str, fresh: bool, torch: bool = True) -> None:
         ours, theirs = socket.socketpair()
-        source = bootstrap.line("masquerade.stage.server", "serve", theirs.fileno(), fresh)
+        source = bootstrap.line("masquerade.stage.server", "serve", theirs.fileno(), fresh, torch)
         try:
             self.process = subprocess.Popen(
                 [python, "-c", source],
@@ -114,14 +110,17 @@ class Stage:
 
     python: the subject's interpreter (this one without it; masquerade need not be installed there, 3.10 or newer).
     isolation: "fork" from a server that has imported torch, or "fresh" interpreters; the verdicts are the same.
-    jobs: how many checks run at a time. Raises StageError when the stage itself fails.
+    jobs: how many checks run at a time. torch: preload it; without that a check sees who imports torch itself, and pays
+    for it. Raises StageError when the stage itself fails.
     """
 
-    def __init__(self, python: str | None = None, isolation: str = "fork", jobs: int = 1) -> None:
+    def __init__(
+        self, python: str | None = None, isolation: str = "fork", jobs: int = 1, torch: bool = True
+    ) -> None:
         if isolation not in ("fork", "fresh"):
             raise ValueError(f"isolation is {isolation!r}; it must be 'fork' or 'fresh'")
         self.python = python or sys.executable
-        self.isolation, self.jobs = isolation, max(1, jobs)
+        self.isolation, self.jobs, self.torch = isolation, max(1, jobs), torch
         self.agreement = fast.Agreement()
         self._lock = threading.Lock()
         self._servers: list[_Server] = []
@@ -157,7 +156,7 @@ class Stage:
     def start(self, count: int) -> None:
         """Have at least `count` servers; they get ready side by side."""
         while len(self._servers) < count:
-            self._servers.append(_Server(self.python, self.isolation == "fresh"))
+            self._servers.append(_Server(self.python, self.isolation == "fresh", self.torch))
 
     def _tools_of(self, machine: Machine, document: dict[str, Any]) -> str:
         """The folder of the machine's command-line tools, built at its first check."""
@@ -326,7 +325,7 @@ class Stage:
 
     def warm_server(self, check: Check, refused: Sequence[str]) -> _Server:
         """A server of its own that wears the machine of `check` and keeps clean modules, but none of `refused`."""
-        server = _Server(self.python, False)
+        server = _Server(self.python, False, self.torch)
         server.wait_ready()
         wire.send(server.socket, {"warm": {**self.request(check), "refused": list(refused)}})
         reply = wire.receive(server.socket)
@@ -339,7 +338,7 @@ class Stage:
         place = self._servers.index(server)
         server.process.kill()
         server.close()
-        self._servers[place] = _Server(self.python, self.isolation == "fresh")
+        self._servers[place] = _Server(self.python, self.isolation == "fresh", self.torch)
         self._servers[place].wait_ready()
         return self._servers[place]
 
@@ -355,11 +354,7 @@ class Stage:
         found = _found(reply)
         if found is None:
             raise StageError(f"the search for {name} failed: {str((reply or {}).get('output', ''))[-500:]}")
-        if not found["modules"]:
-            near = found.get("near") or []
-            hint = f"; did you mean {' or '.join(near)}?" if near else "; is its folder given with --path?"
-            raise SubjectError(f"there is no module {name} in {self.python}{hint}")
-        return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
+        return finder.discovery(name, found, self.python)
 
     def control(self) -> Record:
         """The positive control: a subject that opens a device, or without torch executes a foreign module. It must be seen."""

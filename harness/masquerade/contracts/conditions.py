@@ -1,0 +1,94 @@
+"""What a subject finds beside its own code, and how it is judged: settings of a configuration and of each contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from masquerade.contracts import kinds
+from masquerade.contracts.settings import Keys, setting
+from masquerade.machines import Machine, default_owners, install, resolve
+from masquerade.machines.owners import reassign
+from masquerade.stage.check import Check
+from masquerade.stage.record import Level, default_levels
+
+#: Kinds that a contract must see whatever their level: they carry the end of a call.
+_ENDS = ("call-mismatch", "route-mismatch")
+
+Env = Mapping[str, str | None]
+Owners = Mapping[str, tuple[str, ...]]
+
+
+def _united(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    return {**base, **own}
+
+
+def _owners(base: Owners, own: Owners) -> Owners:
+    return reassign(base, own.items())
+
+
+def _platforms() -> tuple[Machine, ...]:
+    return tuple(resolve(name) for name in kinds.PLATFORMS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """Settings that the configuration gives for all contracts, and that a contract may give for itself.
+
+    Of two lists the contract's own takes the place of the common one; of tables it adds to it.
+    """
+
+    machines: tuple[Machine, ...] = setting(
+        kinds.some_of(kinds.machine), "Machines to run on. Without it: cuda, rocm, xpu and cpu.", _platforms
+    )
+    path: tuple[str, ...] = setting(
+        kinds.list_of(kinds.folder), "Folders for the subject's sys.path. Without it: src, if it is there, and `.`.", ()
+    )
+    env: Env = setting(kinds.variables, "Environment variables of the subject; false unsets one.", dict, _united)
+    owners: Owners = setting(
+        kinds.owners,
+        "Modules of one platform, which must not run on another. `any` gives a module to all platforms.",
+        default_owners,
+        _owners,
+    )
+    levels: Mapping[str, Level] = setting(
+        kinds.levels, "How grave a kind of finding is: error, warn or off.", default_levels, _united
+    )
+    present: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Optional packages that are installed.", ())
+    absent: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Packages that are not installed.", ())
+    timeout: float = setting(kinds.positive_seconds, "Seconds that a check may take.", 60.0)
+    settle: float = setting(kinds.seconds, "Seconds that threads may take to end after an import or a call.", 1.0)
+
+    def wrong(self) -> Iterator[tuple[Keys, str]]:
+        """What does not fit together, as (keys, message)."""
+        if both := sorted(set(self.present) & set(self.absent)):
+            yield ("absent",), f"both present and absent: {', '.join(both)}"
+        if (self.present or self.absent) and any(machine.platform == "here" for machine in self.machines):
+            yield ("machines",), "the machine here has the packages that are installed: none can be added or hidden"
+
+    def variants(self) -> tuple[Machine, ...]:
+        """The machines with the packages of these conditions, each once."""
+        changed = self.present or self.absent
+        made = [install(m, self.present, self.absent) if changed else m for m in self.machines]
+        return tuple({machine.id: machine for machine in made}.values())
+
+    def names(self, machine: Machine) -> tuple[str, ...]:
+        """What a contract may call one of its variants: with its packages, or as it stands in `machines`."""
+        bare = [m.id for m in self.machines if machine.id.startswith(m.id)]
+        return tuple(dict.fromkeys((machine.id, *sorted(bare, key=len, reverse=True)[:1])))
+
+    def check(self, subject: str, machine: Machine, label: str, **more: Any) -> Check:
+        """A check of `subject` under these conditions. `more` are further fields of it; its `env` goes on top."""
+        return Check(
+            subject=subject,
+            machine=machine,
+            label=label,
+            owners=self.owners,
+            path=self.path,
+            env={**self.env, **more.pop("env", {})},
+            timeout=self.timeout,
+            settle=self.settle,
+            levels={**self.levels, **dict.fromkeys(_ENDS, "error")} if ":" in subject else self.levels,
+            **more,
+        )

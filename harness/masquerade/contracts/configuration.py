@@ -1,0 +1,108 @@
+"""Finds and reads a project's configuration. Whatever is wrong with it is told at once, before anything is done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from masquerade.contracts import kinds, locate
+from masquerade.contracts.conditions import Conditions
+from masquerade.contracts.contract import Contract
+from masquerade.contracts.errors import ConfigurationError
+from masquerade.contracts.settings import Document, Place, attempt, hint, read, setting
+from masquerade.machines.lines import key_lines
+
+#: The kinds of contract: the class of each, as module:class. A new kind is a new line here and a module.
+KINDS = {
+    "imports": "masquerade.contracts.imports:Imports",
+    "calls": "masquerade.contracts.calls:Calls",
+    "routing": "masquerade.contracts.routing:Routing",
+}
+
+#: Keys that are not settings of Configuration: they are read by themselves.
+_OTHERS = ("contracts",)
+
+_files = kinds.list_of(kinds.existing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(Conditions):
+    """What a project asks for: its contracts, and what holds for all of them. `path` and files are absolute."""
+
+    root: Path
+    file: Path
+    machine_files: tuple[str, ...] = setting(_files, "Files and folders with machines of your own.", ())
+    python: str | None = setting(kinds.interpreter, "The subject's interpreter; masquerade need not be there.", None)
+    contracts: tuple[Contract, ...] = field(default=())
+
+    def override(self, **changes: Any) -> Configuration:
+        """With other conditions, for the configuration and for each of its contracts."""
+        contracts = tuple(dataclasses.replace(contract, **changes) for contract in self.contracts)
+        return dataclasses.replace(self, contracts=contracts, **changes)
+
+
+def load(start: Path | str = ".", file: Path | str | None = None, act: str = "") -> Configuration:
+    """The configuration in `file`, or the nearest one in `start` and the folders above it.
+
+    `act` is the golden act that is to come, if one is: it mends some of what is otherwise an error.
+    Raises ConfigurationError, which lists every problem with its file and line.
+    """
+    found, top = locate.named(Path(file)) if file is not None else locate.nearest(Path(start))
+    text, tables = locate.parsed(found)
+    for key in top:
+        tables = tables.get(key, {}) if isinstance(tables, Mapping) else {}
+    document = Document(found.absolute(), key_lines(text), top)
+    configuration = _read(tables, Place(document), act)
+    if configuration is None:
+        raise ConfigurationError(document.problems)
+    return configuration
+
+
+def _read(tables: Mapping[str, Any], place: Place, act: str) -> Configuration | None:
+    document = place.document
+    if "machine_files" in tables:
+        # The names of machines are read with these at hand; what is wrong with them is reported with the rest.
+        document.machine_files = attempt(_files, tables["machine_files"], place.at("machine_files")) or ()
+        document.problems.clear()
+    root = place.root
+    path = tuple(str(folder) for folder in (root / "src", root) if folder.is_dir())
+    common = read(Configuration, tables, place, base=_Defaults(path), known=_OTHERS, root=root, file=document.file)
+    contracts = list(_contracts(tables.get("contracts"), place.at("contracts"), common or _Defaults(path), act))
+    if document.problems or common is None:
+        return None
+    return dataclasses.replace(common, contracts=tuple(contracts))
+
+
+@dataclass(frozen=True)
+class _Defaults:
+    """Values that depend on the project."""
+
+    path: tuple[str, ...]
+
+
+def _contracts(listed: Any, place: Place, common: Any, act: str) -> Iterator[Contract]:
+    if not isinstance(listed, list) or not listed:
+        place.report("there is no contract; begin one with a [[contracts]] table that has a name and a kind")
+        return
+    first: dict[Any, Place] = {}
+    for index, table in enumerate(listed):
+        at = place.at(index)
+        if not isinstance(table, Mapping):
+            at.report("expected a table with a name and a kind")
+            continue
+        name, kind = table.get("name"), table.get("kind")
+        at = at.called(name) if isinstance(name, str) and name else at
+        if isinstance(name, str) and first.setdefault(name, at) is not at:
+            at.at("name").report(f"{name!r} is the name of the contract in line {first[name].line} too")
+        if not isinstance(kind, str) or kind not in KINDS:
+            known = " or ".join(KINDS)
+            at.at("kind").report(f"missing: {known}" if kind is None else f"no kind {kind!r}{hint(str(kind), KINDS)}")
+            continue
+        module, _, cls = KINDS[kind].partition(":")
+        made: Contract | None = read(getattr(import_module(module), cls), table, at, base=common, place=at)
+        if made is not None:
+            yield made.prepared(act)

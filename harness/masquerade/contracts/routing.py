@@ -1,0 +1,188 @@
+"""Contracts on routing: an oracle chooses, for each problem on each machine, what the golden table says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from masquerade.contracts import golden, kinds
+from masquerade.contracts.call import Call, exception
+from masquerade.contracts.conditions import Env
+from masquerade.contracts.contract import Broken, Case, Contract, Discover
+from masquerade.contracts.errors import ConfigurationError, Problem, shown
+from masquerade.contracts.golden import Answer, Answers, Change, Table
+from masquerade.contracts.golden.cells import MISSING
+from masquerade.contracts.golden.table import FIRST, LAST
+from masquerade.contracts.oracle import BACKENDS, VALUES, NoAnswerError, answer, as_result
+from masquerade.contracts.settings import Keys, Place, WrongError, hint, setting, spoken
+from masquerade.machines import Machine, install
+from masquerade.stage.record import Finding, Record
+
+_LIBRARY = re.compile(r"([+-])([^+-]+)")
+_LIBRARIES = re.compile(r"([+-][A-Za-z_][\w.]*)*")
+
+
+def library_set(value: Any, place: Place) -> str:
+    """Packages that are present or absent together, as in the name of a machine: +aiter-flashinfer."""
+    if not isinstance(value, str) or not _LIBRARIES.fullmatch(value):
+        expected = 'packages with + or -, like "+aiter-flashinfer", or "" for none'
+        raise WrongError(f"expected {expected}; found {spoken(value)}")
+    return value
+
+
+def column(value: Any, place: Place) -> str:
+    """The name of a problem, which becomes a column."""
+    if kinds.name(value, place) in (FIRST, LAST):
+        raise WrongError(f"{value!r} is a column of every golden table; choose another name")
+    return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Call):
+    """One problem: how the oracle is asked."""
+
+    env: Env = setting(kinds.variables, "Environment variables for this problem.", dict)
+
+
+@dataclass(frozen=True)
+class Cell(Case):
+    """One problem on one machine."""
+
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routing(Contract):
+    """The oracle is asked each problem on each machine with each set of libraries, in a process of its own."""
+
+    function: str = setting(kinds.function, "The oracle, as pkg.mod:func.")
+    problems: Mapping[str, Asked] = setting(
+        kinds.table_of(kinds.object_of(Asked), column), "The problems by name: args, kwargs, factory, env of each."
+    )
+    libraries: tuple[str, ...] = setting(
+        kinds.some_of(library_set), 'Sets of packages for every machine: ["", "+aiter", "-aiter"].', ("",)
+    )
+    golden: str = setting(kinds.file, "The golden table's file; its reasons lie beside it, in a .reasons.json file.")
+    answers: str = setting(
+        kinds.one_of(BACKENDS, VALUES),
+        "What the oracle answers with: backends (a text, or an object or dict with backend), or any values of JSON.",
+        BACKENDS,
+    )
+    table: Table | None = field(default=None, repr=False)
+    reasons: Answers = field(default_factory=dict, repr=False)
+
+    def wrong(self) -> Iterator[tuple[Keys, str]]:
+        yield from super().wrong()
+        if not self.problems:
+            yield ("problems",), "there is no problem to ask: nothing would be checked"
+        if any(self.libraries) and any(machine.platform == "here" for machine in self.machines):
+            yield ("libraries",), "the machine here has the packages that are installed: none can be added or hidden"
+
+    def prepared(self, act: str) -> Routing:
+        """With its golden table; reports what is wrong with the file. `act` is what will be done to it, if anything."""
+        try:
+            table = golden.read(self.golden)
+            reasons = golden.read_reasons(self.golden)
+        except ConfigurationError as error:
+            self.place.document.problems.extend(error.problems)
+            return self
+        if table is not None and act != "trim":
+            for name in table.columns:
+                if name not in self.problems:
+                    says = f"column {name!r} is no problem of {self.name}{hint(name, self.problems)}; rename it, or "
+                    says += "`masquerade check --golden trim` takes it out"
+                    self._report_golden(table.lines[name], says)
+        if act and (why := golden.unwritable(self.golden)):
+            self._report_golden(0, why)
+        return replace(self, table=table, reasons=reasons)
+
+    def _report_golden(self, line: int, message: str) -> None:
+        self.place.document.problems.append(Problem(shown(self.golden), line, "", message))
+
+    def variants(self) -> tuple[Machine, ...]:
+        made = {}
+        for machine in super().variants():
+            for libraries in self.libraries:
+                signs = _LIBRARY.findall(libraries)
+                present = [package for sign, package in signs if sign == "+"]
+                absent = [package for sign, package in signs if sign == "-"]
+                variant = install(machine, present, absent) if signs else machine
+                made[variant.id] = variant
+        return tuple(made.values())
+
+    def cases(self, discover: Discover) -> tuple[Case, ...]:
+        out = []
+        for machine in self.variants():
+            for name, asked in self.problems.items():
+                id = f"{self.kind}/{self.name}/{name}@{machine.id}"
+                more = {**asked.call(), "env": asked.env, "oracle": self.answers == BACKENDS}
+                out.append(Cell(id, self, self.check(self.function, machine, id, **more), name))
+        return tuple(out)
+
+    def judge(self, case: Case, record: Record) -> Record:
+        problem = case.problem if isinstance(case, Cell) else ""
+        findings = list(record.findings)
+        raised = exception(record)
+        try:
+            got = answer(record, self.answers)
+        except NoAnswerError as error:
+            what = f"{problem}: no answer"
+            findings.append(Finding("route-mismatch", what, "call", record.place, message=str(error)))
+            got = None
+        changes: dict[str, Any] = {"subject": f"{self.function}[{problem}]"}
+        if raised is not None:
+            findings.remove(raised)
+            changes["result"] = as_result(raised)
+        if got is not None:
+            findings += self._compared(case.check.machine.id, problem, got, raised, record)
+        return self.settled(record, findings, **changes)
+
+    def _compared(
+        self, machine: str, problem: str, got: Answer, raised: Finding | None, record: Record
+    ) -> Iterator[Finding]:
+        for change in golden.compare(self.table or Table(), self.reasons, {machine: {problem: got}}):
+            if change.old == MISSING:
+                says = f"no golden answer yet, got {change.new}; `masquerade check --golden create` writes it"
+            else:
+                says = f"want {change.old}, got {change.new} ({shown(self.golden)}:{change.line})"
+            yield Finding(
+                "route-mismatch",
+                f"{problem}: {change.old} -> {change.new}",
+                "call",
+                raised.blame if raised else record.place,
+                chain=raised.chain if raised else (),
+                stack=raised.stack if raised else (),
+                message="; ".join([says, *change.why]),
+            )
+
+    def whole(self, records: Sequence[Record]) -> Iterator[Broken]:
+        yield from super().whole(records)
+        if self.table is None:
+            says = "there is no golden table yet; `masquerade check --golden create` writes it"
+            yield self.broken(f"{shown(self.golden)}: {says}")
+        running = {machine.id for machine in self.variants()}
+        for row in self.table.rows if self.table else ():
+            if row.machine not in running:
+                says = f"stale: row {row.machine} no longer runs; put the machine back, or take the row out with "
+                yield self.broken(f"{says}`masquerade check --golden trim`", row.line, shown(self.golden))
+
+    # -- what golden acts and reports are made from ------------------------------------------------------------------
+
+    def answers_of(self, pairs: Iterable[tuple[Case, Record]]) -> Answers:
+        """The answers of this contract in records, judged or not, by machine and problem; none where none came."""
+        found: dict[str, dict[str, Answer]] = {}
+        for case, record in pairs:
+            if isinstance(case, Cell) and case.owner.name == self.name:
+                try:
+                    got = answer(record, self.answers)
+                except NoAnswerError:
+                    continue
+                if got is not None:
+                    found.setdefault(case.check.machine.id, {})[case.problem] = got
+        return found
+
+    def changes(self, pairs: Iterable[tuple[Case, Record]]) -> tuple[Change, ...]:
+        """Where the answers in records, judged or not, differ from the golden table."""
+        return golden.compare(self.table or Table(), self.reasons, self.answers_of(pairs))
