@@ -141,18 +141,11 @@ def _conditions(
 
 
 def owned(words: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
-    """The owners that come with masquerade, changed by the user's words: the last word on a module counts.
-
-    "any" stays an owner: it takes a part out of a package that a platform owns.
-    """
+    """The owners that come with masquerade, changed by the user's words: the last word on a module counts."""
     from masquerade.machines import default_owners
+    from masquerade.machines.owners import reassign
 
-    owner_of = {module: platform for platform, modules in default_owners().items() for module in modules}
-    for platform, modules in words:
-        for module in modules:
-            owner_of[module] = platform
-    owners = (*kinds.PLATFORMS, kinds.ANY)
-    return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in owners}
+    return reassign(default_owners(), words)
 
 
 def _reporting(report: tuple[Target, ...], level: tuple[tuple[str, Level], ...]) -> Reporting:

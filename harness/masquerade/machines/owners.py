@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-#: Owner of nothing: a module that is given to it may run on every platform.
+#: The owner of what may run on every platform; it takes a part out of a package that a platform owns.
 ANY = "any"
 
 Owners = Mapping[str, Sequence[str]]
 
 
 def reassign(owners: Owners, words: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """`owners` changed by words (platform, modules): the last word on a module counts, and `any` takes it away."""
+    """`owners` changed by words (platform, modules): the last word on a module counts."""
     owner_of = {module: platform for platform, modules in owners.items() for module in modules}
-    for platform, modules in words:
-        for module in modules:
-            owner_of.pop(module, None)
-            if platform != ANY:
-                owner_of[module] = platform
+    owner_of.update({module: platform for platform, modules in words for module in modules})
     platforms = dict.fromkeys([*owners, *owner_of.values()])
     return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in platforms}

@@ -37,7 +37,7 @@ def discovery(name: str, found: dict[str, Any], python: str) -> Discovery:
     """What a search found. Raises SubjectError if that is nothing."""
     if not found["modules"]:
         near = found.get("near") or []
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; is its folder given as a path?"
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; is its folder given with --path, or as path in the configuration?"
         raise SubjectError(f"there is no module {name} in {python}{hint}")
     return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
 
