@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from copy import copy
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import torch_guard, torch_host, torch_tensor
+from masquerade.fakes import torch_cudnn, torch_guard, torch_host, torch_tensor
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
@@ -81,29 +81,11 @@ def _set_version(torch: Any, world: World) -> None:
 def _set_build_flags(torch: ModuleType, world: World) -> None:
     core, cuda_like = torch._C, world.platform in ("cuda", "rocm")
     core._has_cuda, core._has_xpu = cuda_like, world.platform == "xpu"
-    core._has_cudnn = cuda_like
     if hasattr(core, "_has_cusparselt"):
         core._has_cusparselt = cuda_like
     core._has_mps = False
     torch.cuda.has_magma = core._has_magma = cuda_like
-
-    def cudnn_version() -> int:
-        return int(world.get("torch.cudnn", "torch.backends.cudnn.version"))
-
-    cudnn = None
-    if cuda_like:
-        cudnn = SimpleNamespace(
-            getRuntimeVersion=lambda: _triple(cudnn_version()),
-            getCompileVersion=lambda: _triple(cudnn_version()),
-            getVersionInt=cudnn_version,
-            is_cuda=world.platform == "cuda",
-        )
-    torch.backends.cudnn._cudnn = cudnn
-
-
-def _triple(number: int) -> tuple[int, int, int]:
-    """cuDNN 9 counts major * 10000 + minor * 100 + patch."""
-    return number // 10000, number // 100 % 100, number % 100
+    torch_cudnn.install(torch, world)
 
 
 def _set_management(torch: ModuleType, world: World) -> None:

@@ -14,6 +14,7 @@ from .sheet import Fact, Sheet
 NOT_FOUND = "unknown: no public source was found for it"
 _HEALTHY = "no file states a fault of this machine"
 _UNSTATED = "this fault does not touch it"
+_ALONE = "fewer than two devices: nothing lies between them"
 
 Facts = Mapping[str, Fact]
 
@@ -60,6 +61,13 @@ class _Builder:
         self.sources[as_key or key] = fact.source
         return list(fact.value) if isinstance(fact.value, list) else fact.value
 
+    def between(self, key: str) -> Any:
+        """What holds between two devices: None where there are none."""
+        if self.count < 2 and key not in self.facts:
+            self.sources[key] = _ALONE
+            return None
+        return self.take(key)
+
     def section(self, name: str) -> dict[str, Any]:
         """The fixed leaves below a section, nested as their keys are."""
         tree: dict[str, Any] = {}
@@ -84,6 +92,8 @@ class _Builder:
             torch=self.section("torch"),
             devices=tuple(devices),
             other_devices=tuple(self.other_devices()),
+            interconnect=self.between("interconnect"),
+            peer_access=self.between("peer_access"),
             driver=self.section("driver"),
             management=self.section("management"),
             packages={"present": {}, "absent": []},

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_SHAPE = ("torch", "devices", "other_devices", "driver", "management", "packages", "host", "fault")
+_SHAPE = ("torch", "devices", "other_devices", "interconnect", "peer_access",
+          "driver", "management", "packages", "host", "fault")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=True)
@@ -26,6 +27,8 @@ class Machine:
     torch: Mapping[str, Any] = field(default_factory=dict)
     devices: tuple[Mapping[str, Any], ...] = ()
     other_devices: tuple[Mapping[str, Any], ...] = ()
+    interconnect: str | None = None
+    peer_access: bool | str | None = None
     driver: Mapping[str, Any] = field(default_factory=dict)
     management: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, Any] = field(default_factory=dict)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from masquerade.machines import load_file
+from masquerade.stage import Stage
 
 Ask = Callable[..., Any]
 
@@ -67,3 +71,23 @@ def test_without_kfd_the_management_library_counts_a_card_that_hip_does_not(ask:
     def answer(): return [torch.cuda.device_count(), torch._C._cuda_getDeviceCount(), torch.cuda.is_available()]
     """
     assert ask(source, "rocm-kfd-missing") == [1, 0, False]
+
+
+@pytest.mark.parametrize(
+    "line, told", [("torch.cudnn = 91002", [True, 91002]), ('none = ["torch.cudnn"]', [False, None])]
+)
+def test_cudnn_is_the_machines(ask: Ask, tmp_path: Path, line: str, told: list[Any]) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(f'extends = "h200"\n[[facts]]\nsource = "read on our host"\n{line}\n', encoding="utf-8")
+    source = "import torch\ndef answer(): return [torch.backends.cudnn.is_available(), torch.backends.cudnn.version()]"
+    assert ask(source, on=load_file(file)) == told
+
+
+@pytest.mark.parametrize("on, level", [("h200", "device-init"), ("mi300x", "fork-poison"), ("b580", "clean")])
+def test_asking_for_cudnns_version_asks_the_devices_too(
+    torch_stage: Stage, tmp_path: Path, on: str, level: str
+) -> None:
+    (tmp_path / "subject.py").write_text("import torch\nVERSION = torch.backends.cudnn.version()\n", encoding="utf-8")
+    record = torch_stage.run("subject", on=on, path=[tmp_path])
+    assert record.touch == level
+    assert [str(finding.blame) for finding in record.findings] == (["subject.py:2"] if level != "clean" else [])
