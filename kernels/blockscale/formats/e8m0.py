@@ -32,7 +32,7 @@ def decode(scales: torch.Tensor) -> torch.Tensor:
 
 
 def times_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """x * 2^exponent in fp32, for integer exponents in [-254, 254]; exact wherever the result is normal.
+    """x * 2^exponent in fp32, for integer exponents in [-252, 254]; exact wherever the result is normal.
 
     In two steps, since 2^exponent itself may be no fp32 number, or a subnormal that a device flushes to zero.
     """
