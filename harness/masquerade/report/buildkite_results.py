@@ -47,7 +47,7 @@ def _result(record: Record, arch: str, results: Results) -> dict[str, Any]:
         out |= {"location": clean(str(worst.blame)), "file_name": clean(worst.blame.file)}
     if record.failed and worst:
         out["failure_reason"] = _headline(worst)
-        out["failure_expanded"] = [_expanded(f) for f in results.shown(record) if results.level(f) == "error"]
+        out["failure_expanded"] = [_expanded(f) for f in results.shown(record) if results.level(f, record) == "error"]
     return out
 
 

@@ -52,7 +52,10 @@ def distinct(results: Results) -> list[Group]:
     groups: dict[tuple[str, ...], Group] = {}
     for record in results.ordered:
         for finding in results.shown(record):
-            group = groups.setdefault(_key(finding), Group(finding, results.level(finding), last_words=record.output))
+            level = results.level(finding, record)
+            group = groups.setdefault(_key(finding), Group(finding, level, last_words=record.output))
+            if level == "error":
+                group.level = level
             if len(finding.chain) < len(group.finding.chain):
                 group.finding = finding
             group.places[record.subject, record.machine] = None

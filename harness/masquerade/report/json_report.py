@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def document(results: Results) -> dict[str, Any]:
         },
         "control": results.control.to_json() if results.control else None,
         "notes": list(results.notes),
+        "broken": [asdict(broken) for broken in results.broken],
         "checks": [record.to_json() for record in results.ordered],
     }
     return {key: _plain(value) for key, value in out.items()}

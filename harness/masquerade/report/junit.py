@@ -65,8 +65,8 @@ def _case(record: Record, results: Results) -> ET.Element:
             case.set("line", str(worst.blame.line))
         tag = "error" if record.verdict in _ERRORS else "failure"
         problem = ET.SubElement(case, tag, type=record.verdict, message=_headline(worst))
-        problem.text = _lines([text for f in shown if results.level(f) == "error" for text in _told(f)])
-    warned = [_headline(f) for f in shown if results.level(f) == "warn"]
+        problem.text = _lines([text for f in shown if results.level(f, record) == "error" for text in _told(f)])
+    warned = [_headline(f) for f in shown if results.level(f, record) == "warn"]
     output = [*(f"warning: {line}" for line in warned), *record.output.splitlines()]
     if output:
         ET.SubElement(case, "system-out").text = _lines([clean(line) for line in output])

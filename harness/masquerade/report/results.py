@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from masquerade.stage.record import Finding, Level, Record, default_levels
+from masquerade.stage.record import SEVERITY, Finding, Level, Record, default_levels
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class MachineColumn:
 
 @dataclass(frozen=True)
 class Results:
-    """The records of one run, in whatever order they came.
+    """The records of one run, in whatever order they came, and what contracts show as a whole beside them.
 
     `planned` is the number of checks that were to be made: fewer records than that means the run was cut short.
     `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the
@@ -35,6 +38,7 @@ class Results:
     machines: tuple[MachineColumn, ...]
     records: tuple[Record, ...]
     planned: int
+    broken: tuple[Broken, ...] = ()
     host: dict[str, Any] = field(default_factory=dict)
     levels: dict[str, Level] = field(default_factory=default_levels)
     control: Record | None = None
@@ -66,23 +70,31 @@ class Results:
 
     @cached_property
     def by_place(self) -> dict[tuple[str, str], Record]:
-        """The record of a subject on a machine."""
-        return {(record.subject, record.machine): record for record in self.records}
+        """The record of a subject on a machine; the worst one, where several contracts check the same."""
+        found: dict[tuple[str, str], Record] = {}
+        for record in sorted(self.records, key=_badness):
+            found[record.subject, record.machine] = record
+        return found
 
     @property
     def failed(self) -> bool:
-        """Whether any record holds a finding of level error."""
-        return any(record.failed for record in self.records)
+        """Whether any record holds a finding of level error, or a contract does not hold as a whole."""
+        return bool(self.broken) or any(record.failed for record in self.records)
 
     @property
     def verdicts(self) -> Counter[str]:
         """How many records have which verdict."""
         return Counter(record.verdict for record in self.ordered)
 
-    def level(self, finding: Finding) -> Level:
-        """The level of a finding of this kind."""
-        return self.levels.get(finding.kind, "error")
+    def level(self, finding: Finding, record: Record | None = None) -> Level:
+        """The level of a finding of this kind; in its record if given, as contracts have levels of their own."""
+        return (self.levels if record is None else record.levels).get(finding.kind, "error")
 
     def shown(self, record: Record) -> Iterable[Finding]:
         """The findings of `record` that are not switched off."""
-        return (finding for finding in record.findings if self.level(finding) != "off")
+        return (finding for finding in record.findings if self.level(finding, record) != "off")
+
+
+def _badness(record: Record) -> tuple[bool, int]:
+    """A key that sorts the worst record last."""
+    return record.failed, -SEVERITY.index(record.verdict) if record.verdict in SEVERITY else -len(SEVERITY)

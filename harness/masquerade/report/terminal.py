@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +15,9 @@ from masquerade.report.matrix import tables
 from masquerade.report.results import Results
 from masquerade.report.rows import matrix_rows
 from masquerade.report.text import clean, plural
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 _MOST_NOTES = 10
 
@@ -33,6 +37,7 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         console.print()
     _list(console, Text("Fails alike on all machines: not a platform's doing", style="bold"), map(brief, alike))
     _list(console, Text("Warnings", style="dim bold"), map(quiet, warnings))
+    _list(console, Text("Contracts that do not hold as a whole", style="bold"), map(_whole, results.broken))
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)
 
@@ -52,6 +57,10 @@ def _list(console: Console, title: Text, lines: Iterable[Text]) -> None:
         for line in shown:
             console.print(line, soft_wrap=True)
         console.print()
+
+
+def _whole(broken: Broken) -> Text:
+    return Text(f"  {clean(str(broken))}", style="bold red")
 
 
 def _notes(console: Console, results: Results) -> None:
@@ -74,10 +83,10 @@ def closing_line(results: Results, groups: list[Group]) -> Text:
     line = Text("masquerade: " if results.is_command else "")
     if results.interrupted:
         line.append("Interrupted: ", style="bold yellow")
-    line.append(
-        f"{plural(errors, 'finding')}, {plural(warnings, 'warning')}",
-        style="bold red" if errors else "bold green",
-    )
+    counts = [plural(errors, "finding"), plural(warnings, "warning")]
+    if results.broken:
+        counts.append(f"{plural(len(results.broken), 'fault')} of whole contracts")
+    line.append(", ".join(counts), style="bold red" if errors or results.broken else "bold green")
     if results.is_command:
         line.append(f" as {clean(results.machines[0].id)} in {results.seconds:.1f} s")
         return line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,8 @@ def check() -> Callable[..., Record]:
 def results() -> Callable[..., Results]:
     def make(records: Sequence[Record], levels: dict[str, Level] | None = None, **changes: object) -> Results:
         fields = {"machines": FOUR, "planned": len(records), "seconds": 1.25, **changes}
-        return Results(records=tuple(records), levels=levels or default_levels(), **fields)  # type: ignore[arg-type]
+        made = tuple(replace(record, levels=levels) for record in records) if levels else tuple(records)
+        return Results(records=made, levels=levels or default_levels(), **fields)  # type: ignore[arg-type]
 
     return make
 

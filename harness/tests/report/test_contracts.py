@@ -1,0 +1,44 @@
+"""What contracts add to a run: several checks of one module on one machine, levels of their own, and broken wholes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import jsonschema
+from rich.console import Console
+
+from masquerade.contracts import Broken
+from masquerade.report import json_report, terminal
+from masquerade.report.groups import distinct
+from masquerade.report.rows import cells
+
+STALE = Broken("routes", "stale: row h100 no longer runs", "golden/routes.md", 7)
+
+
+def test_the_worst_of_two_checks_of_one_module_is_in_the_matrix(check, results, device_init) -> None:
+    bad, good = check("pkg", "h100", device_init), check("pkg", "h100")
+    for order in ([bad, good], [good, bad]):
+        assert cells("pkg", results(order))[0] == "device-init"
+
+
+def test_a_finding_is_as_grave_as_the_gravest_contract_says(check, results, device_init) -> None:
+    light = replace(check("a", "h100", device_init), levels={"device-init": "warn"})
+    grave = replace(check("b", "h100", device_init), levels={"device-init": "error"})
+    assert [group.level for group in distinct(results([light, grave]))] == ["error"]
+    assert [group.level for group in distinct(results([light]))] == ["warn"]
+
+
+def test_a_broken_whole_fails_the_run_and_is_told(check, results) -> None:
+    run = results([check("pkg", "h100")], broken=(STALE,))
+    assert run.failed
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    terminal.show(run, console)
+    told = console.export_text()
+    assert "golden/routes.md:7: routes: stale: row h100 no longer runs" in told
+    assert told.splitlines()[-1].startswith("0 findings, 0 warnings, 1 fault of whole contracts in 1 module")
+    document = json.loads(json_report.render(run))
+    jsonschema.validate(document, json_report.schema())
+    assert document["broken"] == [
+        {"contract": "routes", "message": STALE.message, "file": "golden/routes.md", "line": 7}
+    ]
