@@ -20,7 +20,7 @@ Answer = Callable[..., Any]
 
 #: Real names that the stub file of torch 2.11 to 2.14 leaves out.
 UNLISTED = {
-    "cuda": ("_cuda_isInBadFork", "_cuda_hasPrimaryContext", "_cuda_getDriverVersion", "_cuda_getHipblasltVersion"),
+    "cuda": ("_cuda_isInBadFork", "_cuda_hasPrimaryContext", "_cuda_getHipblasltVersion"),
     "xpu": ("_xpu_isInBadFork",),
 }
 
@@ -75,7 +75,10 @@ class Runtime:
             if self.kind == "xpu":
                 available = f"only {len(devices)} devices are available."
                 raise RuntimeError(f"device index out of range. Got {index}, but {available}")
-            raise RuntimeError(f"{word} error: invalid device ordinal")
+            # torch.AcceleratorError is a RuntimeError; older releases raise that.
+            raise getattr(self.torch, "AcceleratorError", RuntimeError)(
+                f"{word} error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
+            )
         return devices[index]
 
     def open(self) -> None:
@@ -158,21 +161,29 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
     def driver_version() -> int:
         return version_number(world.get("driver.runtime", "torch._C._cuda_getDriverVersion"))
 
+    def initialized(answer: Answer) -> Answer:
+        """As C++ does here, initialize first (THCPModule_setDevice_wrap and its like, torch/csrc/cuda/Module.cpp)."""
+
+        def after(*args: Any) -> Any:
+            runtime.torch.cuda._lazy_init()
+            return answer(*args)
+
+        return after
+
     def can_access_peer(device: int, peer: int) -> bool:
         runtime.device(device), runtime.device(peer)
-        return bool(world.get("peer_access", "torch.cuda.can_device_access_peer")) and device != peer
+        return device != peer and bool(world.get("peer_access", "torch.cuda.can_device_access_peer"))
 
     return {
         "_cuda_init": init,
         "_cuda_isInBadFork": runtime.in_bad_fork,
         "_cuda_getDeviceCount": runtime.count,
-        "_cuda_getDevice": lambda: (runtime.start(), runtime.current)[1],
-        "_cuda_setDevice": runtime.set_device,
-        "_cuda_exchangeDevice": runtime.exchange_device,
-        "_cuda_maybeExchangeDevice": runtime.exchange_device,
+        "_cuda_getDevice": initialized(lambda: runtime.current),
+        "_cuda_setDevice": initialized(runtime.set_device),
+        "_cuda_exchangeDevice": initialized(runtime.exchange_device),
+        "_cuda_maybeExchangeDevice": initialized(runtime.exchange_device),
         "_cuda_getArchFlags": arch_flags,
         "_cuda_getCompiledVersion": lambda: version_number(world.known("torch.cuda") or world.known("torch.hip")),
-        "_cuda_getDriverVersion": driver_version,
         "_cuda_hasPrimaryContext": lambda index: runtime._started_in != 0,
         "_cuda_canDeviceAccessPeer": can_access_peer,
         "_cuda_synchronize": nothing,

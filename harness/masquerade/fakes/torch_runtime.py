@@ -222,9 +222,9 @@ def _cudart(world: World, runtime: Runtime) -> Any:
 
     class Cudart(ModuleType):
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            raise NoAnswerError(world.id, f"torch.cuda.cudart().{name}")
+            if name in ("cudaStreamCreate", "cudaStreamDestroy"):
+                raise NoAnswerError(world.id, f"torch.cuda.cudart().{name}")
+            raise AttributeError(f"module 'torch._C._cudart' has no attribute '{name}'")
 
     module = Cudart("torch._C._cudart")
     vars(module).update(answers)

@@ -66,7 +66,8 @@ def _utils(world: World) -> type:
                     "sm_clock_rate": device.known("clock_rate"),
                     "mem_clock_rate": device.known("memory_clock_rate"),
                     "mem_bus_width": device.known("memory_bus_width"),
-                    "arch": device.known("gcn_arch_name") or device.known("arch"),
+                    # HIP's alone.
+                    "arch": device.known("gcn_arch_name") or None,
                 },
             )
 

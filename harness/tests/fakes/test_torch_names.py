@@ -48,19 +48,27 @@ def test_unknown_values_are_named_and_never_made_up(ask) -> None:
     source = """\
     import torch
     def answer():
-        try: torch._C._cuda_getDriverVersion()
+        try: torch.cuda.can_device_access_peer(0, 1)
         except RuntimeError as error: return str(error)
     """
-    assert "driver.runtime" in ask(source, on=unknown_driver())
+    told = ask(source, on="h200x2")
+    assert "peer_access" in told and "h200x2" in told and "torch.cuda.can_device_access_peer" in told
 
 
-def unknown_driver():
-    import dataclasses
-
-    from masquerade import machines
-
-    machine = machines.resolve("h200")
-    return dataclasses.replace(machine, driver={**machine.driver, "runtime": "unknown"})
+def test_what_was_read_on_a_real_h200(ask) -> None:
+    """torch 2.11.0+cu130, driver 580.159.04, one card."""
+    source = """\
+    import torch
+    def answer():
+        out = [torch.cuda.is_initialized()]
+        try: torch.cuda.set_device(3)
+        except torch.AcceleratorError as error: out.append(str(error).splitlines()[:2])
+        out += [torch.cuda.is_initialized(), torch.cuda.can_device_access_peer(0, 0)]
+        out += [torch.cuda.Stream.priority_range(), hasattr(torch.cuda.cudart(), "cudaDeviceSynchronize")]
+        return out
+    """
+    out_of_range = ["CUDA error: invalid device ordinal", "GPU device may be out of range, do you have enough GPUs?"]
+    assert ask(source, on="h200") == [False, out_of_range, True, False, [0, -3], False]
 
 
 @pytest.mark.parametrize(
