@@ -1,4 +1,4 @@
-"""The call after an import, in the child: what is set up for it, its arguments, its answer, and how often probes ran."""
+"""The call after an import, in the child: what is set up for it, its arguments, its answer, and counted probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASON, REASONS = 2000, 200
 
 
 class Call:
-    """One call. `stage` names what is being done beside the call itself, for an error that is not the function's own."""
+    """One call. `stage` names what is done beside the call itself, for an error that is not the function's own."""
 
     def __init__(self, request: Mapping[str, Any], note: Note) -> None:
         self.request, self.note = request, note
