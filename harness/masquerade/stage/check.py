@@ -20,15 +20,15 @@ class SubjectError(ValueError):
 class Check:
     """One subject on one machine.
 
-    subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, made of JSON values).
-    owners: platform -> dotted names of the modules that it owns. path: folders put first on the subject's sys.path.
-    env: variables to set; None unsets. present, absent: packages to add to or to take from the machine.
-    timeout: seconds for the whole check. settle: seconds to wait for threads that the subject left behind.
-    memory: bytes of private memory that the check may have; None for no limit.
+    subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, which are JSON
+    values). owners: platform -> dotted names of the modules that it owns; "any" owns what is nobody's. path: folders
+    put first on the subject's sys.path. env: variables to set; None unsets. present, absent: packages to add to or to
+    take from the machine. timeout: seconds for the whole check. settle: seconds to wait for threads that the subject
+    left behind. memory: bytes of private memory that the check may have; None for no limit.
     label: the id of the check and of its record; `action:subject@machine` without it.
 
-    Of a call alone. factory: `pkg.mod:func` that is called in the child with `args` and `kwargs` and makes the real ones,
-    which JSON need not be able to hold. env_after_import: variables set between import and call. probes: names
+    Of a call alone. factory: `pkg.mod:func` that is called in the child with `args` and `kwargs` and makes the real
+    ones, which JSON need not be able to hold. env_after_import: variables set between import and call. probes: names
     `pkg.mod:func` whose calls are counted. oracle: take the answer for an oracle's, and keep its reasons.
     """
 
