@@ -132,8 +132,8 @@ def run(
         nonlocal outcome
         told = describe(error)
         # The closing record is written before the message is made: a __str__ that never returns loses nothing.
-        left = isinstance(error, leaving)
-        outcome = {"ok": False, "exit": left, "phase": phase["now"], "error": told, "result": None, "during": call.stage}
+        left, now = isinstance(error, leaving), phase["now"]
+        outcome = {"ok": False, "exit": left, "phase": now, "error": told, "result": None, "during": call.stage}
         close(encode(outcome).encode())
         told["message"] = message(error)
 
