@@ -1,4 +1,4 @@
-"""The tool's side of the stage: starts servers in the subject's interpreter, hands out checks, makes records of the replies."""
+"""The tool's side of the stage: starts servers in the subject's interpreter, hands out checks, makes records."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ class Stage:
         machine = check.machine
         if check.present or check.absent:
             if machine.platform == "here":
-                raise SubjectError("the machine here has the packages that are installed: no package can be added or hidden")
+                why = "the machine here has the packages that are installed: no package can be added or hidden"
+                raise SubjectError(why)
             machine = machines.install(machine, check.present, check.absent)
         module, _, function = check.subject.partition(":")
         document = machine.to_json()
@@ -343,7 +344,10 @@ class Stage:
         return self._servers[place]
 
     def discover(self, name: str, path: Sequence[str] = ()) -> Discovery:
-        """The modules of the package `name`, or the module itself. Raises SubjectError, with the nearest names, for neither."""
+        """The modules of the package `name`, or the module itself.
+
+        Raises SubjectError, with the nearest names, for what is neither.
+        """
         server = self._server()
         request = {"find": name, "path": [os.path.abspath(folder) for folder in path], "timeout": 120.0}
         try:
@@ -357,7 +361,10 @@ class Stage:
         return finder.discovery(name, found, self.python)
 
     def control(self) -> Record:
-        """The positive control: a subject that opens a device, or without torch executes a foreign module. It must be seen."""
+        """The positive control: a subject that opens a device, or without torch executes a foreign module.
+
+        It must be seen.
+        """
         has_torch = bool(self.facts.get("torch"))
         subject = "masquerade_control_device" if has_torch else "masquerade_control_import"
         owners = {"rocm": ("masquerade_control_foreign",)}
@@ -381,4 +388,5 @@ def _found(reply: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _server_killed() -> dict[str, Any]:
-    return {"exit": -9, "closing": None, "events": [], "output": "", "notes": ["the subject ended the process that started it"]}
+    note = "the subject ended the process that started it"
+    return {"exit": -9, "closing": None, "events": [], "output": "", "notes": [note]}
