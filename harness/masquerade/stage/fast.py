@@ -1,7 +1,8 @@
 """Scans many modules on warm servers, and confirms what they say with forks of their own.
 
-Every finding is confirmed: the first record that holds it is made again from a flat fork, and that one counts. Of the clean
-records one in fifty is made again; where it does not agree, its whole chunk is, and the machine goes on without the warm server.
+Every finding is confirmed: the first record that holds it is made again from a flat fork, and that one counts. Of the
+clean records one in fifty is made again; where it does not agree, its whole chunk is, and the machine goes on without
+the warm server.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class Worker:
         """Use a warm server's reply. False when it proved wrong about a clean module."""
         closing = str(reply.get("closing") or "")
         if '"flat":true' in closing or '"flat":' not in closing:
-            self.put(self.flat(check))  # it needs a module that only comes with another one, or it did not come to its end
+            # It needs a module that only comes with another one, or it did not come to its end.
+            self.put(self.flat(check))
             return True
         record = self.stage.record(check, reply, facts)
         found = keys(record)
@@ -138,7 +140,7 @@ class Worker:
         return same
 
     def _release(self) -> bool:
-        """Confirm one of the chunk's clean records and let all go; False, and all made again, where it does not agree."""
+        """Confirm one of the chunk's clean records and let all go; False, and all made again, if it does not agree."""
         if not self.chunk:
             return True
         place = random.Random(self.chunk[0][0].id).randrange(len(self.chunk))
