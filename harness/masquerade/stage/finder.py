@@ -1,4 +1,4 @@
-"""Finds the modules of packages before any stage is there: in the subject's interpreter, which imports no torch for it."""
+"""Finds the modules of packages before any stage is there: in the subject's interpreter, without its torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def discovery(name: str, found: dict[str, Any], python: str) -> Discovery:
     """What a search found. Raises SubjectError if that is nothing."""
     if not found["modules"]:
         near = found.get("near") or []
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; is its folder given with --path, or as path in the configuration?"
+        lost = "is its folder given with --path, or as path in the configuration?"
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; {lost}"
         raise SubjectError(f"there is no module {name} in {python}{hint}")
     return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
 
