@@ -10,7 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, past_decorators, probe_name
+from masquerade.stage.blame import (
+    CommandPlaces,
+    Frame,
+    Places,
+    actor,
+    blamed,
+    chain,
+    frames,
+    past_decorators,
+    probe_name,
+)
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
 from masquerade.stage.restored import without_restored
 
