@@ -1,10 +1,11 @@
-"""A server that is a machine: it wears the disguise itself, keeps modules that proved clean, and forks a check per module.
+"""A server that is a machine: it wears the disguise itself, keeps modules that proved clean, and forks for each check.
 
-Import work that modules share is paid once. A module that a check executed without any event is executed once more here and kept:
-the module, what its own execution needed, and what it changed in the namespaces of other modules. In later checks sys.modules
-starts as bare as in a fresh fork; a kept module that the subject imports is put back instead of being executed, with all that its
-execution would have loaded, in its place in the order of imports. So what a check finds loaded, and which imports it really
-makes, is what a fresh fork would see. A module with an event is never kept: it is executed in each check that imports it.
+Import work that modules share is paid once. A module that a check executed without any event is executed once more here
+and kept: the module, what its own execution needed, and what it changed in the namespaces of other modules. In later
+checks sys.modules starts as bare as in a fresh fork; a kept module that the subject imports is put back instead of
+being executed, with all that its execution would have loaded, in its place in the order of imports. So what a check
+finds loaded, and which imports it really makes, is what a fresh fork would see. A module with an event is never kept:
+it is executed in each check that imports it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from mmap import mmap
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from masquerade.stage import child
@@ -39,9 +40,9 @@ _INNOCENT = ("platform", "ctypes.util", "uuid", "sysconfig")
 class Kept(NamedTuple):
     """A module that proved clean, and how to put it back.
 
-    needs: modules that its execution loads. own: its namespace afterwards. changes: (module, name, value) that it set in
-    other kept modules. extra: (name, object, namespace or None) that came into sys.modules with it and cannot come alone.
-    queries: management libraries that it asked.
+    needs: modules that its execution loads. own: its namespace afterwards. changes: (module, name, value) that it set
+    in other kept modules. extra: (name, object, namespace or None) that came into sys.modules with it and cannot come
+    alone. queries: management libraries that it asked.
     """
 
     module: ModuleType
@@ -124,14 +125,14 @@ class Warm:
 
     def _runtime_acts(self) -> bool:
         """Whether the innermost frame that is neither masquerade's nor the standard library's is torch's."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
             if frame.f_globals.get("__name__") in _INNOCENT:
                 return True
             if not file.startswith(self._beside) and not file.startswith("<frozen"):
                 return bool(self._torch) and file.startswith(self._torch)
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
     # -- imports ---------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Warm:
                 raise _NotAlone(name)
             for place, running in enumerate(self.executing):
                 if name.startswith(running + "."):
-                    # Its package is being executed and is always first: this one, and whoever asks for it, come with that.
+                    # Its package is being executed and is always first: this one, and who asks for it, come with that.
                     self.dependent.update(self.executing[place + 1 :], [name])
                     break
             self.started += 1
@@ -192,7 +193,7 @@ class Warm:
         _bootstrap._lock_unlock_module = _lock_unlock_module
 
     def _loaded(self) -> Iterable[str]:
-        """Names in sys.modules that a fresh fork would not hold. torch and the standard library stay once they are loaded."""
+        """Names in sys.modules that a fresh fork would not hold. torch and the standard library stay once loaded."""
         for name in list(sys.modules):
             if name not in self._base and self._strippable(name):
                 yield name
@@ -222,7 +223,7 @@ class Warm:
             self._set(other, key, value)
         parent, _, last = name.rpartition(".")
         if parent in self.kept:
-            # The import system binds it too, but only after this: no later change of a namespace may be taken for somebody's.
+            # The import system binds it too, but only after this, and a later change would be taken for somebody's.
             self._set(parent, last, kept.module)
         for what in kept.queries:
             self._current["now"].note("touch", what, level="queried")
@@ -247,7 +248,7 @@ class Warm:
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def keep(self, name: str, below: Iterable[str]) -> bool:
-        """Execute a module that proved clean, and what comes with it, and keep it. False where that spoilt this process.
+        """Execute a module that proved clean, and what comes with it, and keep it. False if that spoilt this process.
 
         A module that needs one which could not be kept is not kept either, and not executed.
         """
@@ -316,7 +317,7 @@ class Warm:
         return not self.tainted and _native_threads() <= self._threads
 
     def learn(self, executed: Iterable[tuple[str, list[str]]], dirty: Iterable[str], root: str) -> str:
-        """Keep what a check executed below its own module. Gives the name of a module that spoilt this process, or ""."""
+        """Keep what a check executed below its own module. Gives the module that spoilt this process, or ""."""
         bad = set(dirty)
         self.order = tuple((name, tuple(below)) for name, below in executed)
         for name, below in self.order:
