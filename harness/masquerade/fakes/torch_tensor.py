@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from masquerade.fakes.torch_c import Runtime
 from masquerade.fakes.world import NoAnswerError, World
 
 #: Operators that make a tensor out of no tensor, and those that resize their output: a tensor's size outside is fixed.
@@ -39,8 +40,8 @@ WHOLE = ("scaled_dot_product_attention",)
 _installed: dict[str, Any] = {}
 
 
-def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], object]) -> None:
-    """Register the factories for `kind` (cuda or xpu) once in this process. `find` raises for a device that is not there."""
+def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> None:
+    """Register the factories for `kind` (cuda or xpu) once in this process. """
     if kind in _installed:
         return
     core, tree = torch._C, torch.utils._pytree
@@ -94,8 +95,9 @@ def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], ob
             return run(func, args, kwargs or {})
 
     def current(device: Any) -> Any:
-        index = device.index if device.index is not None else module.current_device()
-        find(index)
+        # The runtime's own state: what torch.cuda.current_device() says would count as a call of the subject's.
+        index = device.index if device.index is not None else runtime.current
+        runtime.device(index)
         return torch.device(kind, index)
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
@@ -169,14 +171,14 @@ def install(torch: ModuleType, world: World, kind: str, find: Callable[[int], ob
     core._set_only_lift_cpu_tensors(True)
 
 
-def install_methods(torch: ModuleType, kind: str) -> None:
+def install_methods(torch: ModuleType, kind: str, runtime: Runtime) -> None:
     """The few methods that C++ answers before anything is dispatched."""
     module = getattr(torch, kind)
 
     def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
         # Tensor.cuda and Tensor.xpu look for linked code of the platform; .to() is dispatched.
         module._lazy_init()
-        index = device if isinstance(device, int) else module.current_device() if device is None else None
+        index = device if isinstance(device, int) else runtime.current if device is None else None
         where = torch.device(kind, index) if index is not None else torch.device(device)
         return self.to(where, non_blocking=non_blocking, memory_format=memory_format or torch.preserve_format)
 
@@ -184,10 +186,10 @@ def install_methods(torch: ModuleType, kind: str) -> None:
     # It takes C++ streams alone, and would tell the allocator of one that is idle.
     torch.Tensor.record_stream = lambda self, stream: None
     if kind == "xpu":
-        _number_bare_devices(torch, module)
+        _number_bare_devices(torch, module, runtime)
 
 
-def _number_bare_devices(torch: ModuleType, module: ModuleType) -> None:
+def _number_bare_devices(torch: ModuleType, module: ModuleType, runtime: Runtime) -> None:
     """Give "xpu" its number before C++ asks the device guard for it: see torch_guard."""
 
     def numbered(value: Any) -> Any:
@@ -195,7 +197,7 @@ def _number_bare_devices(torch: ModuleType, module: ModuleType) -> None:
             isinstance(value, torch.device) and value.type == "xpu" and value.index is None
         ):
             module._lazy_init()
-            return torch.device("xpu", module.current_device())
+            return torch.device("xpu", runtime.current)
         return value
 
     def wrapped(call: Any) -> Any:
