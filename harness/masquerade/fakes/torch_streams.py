@@ -82,7 +82,8 @@ def stream_base(runtime: Runtime, raw: str) -> type:
         @staticmethod
         def priority_range() -> tuple[int, int]:
             if runtime.world.platform == "cuda":
-                # c10/cuda/CUDAStream.h: the card's range cut to four priorities; read as (0, -3) on an H200 with torch 2.11.
+                # c10/cuda/CUDAStream.h: the card's range cut to four priorities; (0, -3) was read on an H200 with
+                # torch 2.11.
                 return (0, -3)
             raise NoAnswerError(runtime.world.id, f"torch.{kind}.Stream.priority_range")
 
