@@ -15,7 +15,7 @@ from masquerade.fakes.world import NoAnswerError, World
 _NO_ENGINE = ("accelerator device", "hasPrimaryContext", "CUDA error", "NVIDIA driver", "not linked with support")
 
 
-def install(torch: ModuleType, world: World, kind: str) -> None:
+def install(torch: Any, world: World, kind: str) -> None:
     """Answer for the machine's device type, `kind` (cuda or xpu)."""
     torch.Generator = generator_type(torch, kind)
     _pin(torch, getattr(torch, kind))
@@ -26,7 +26,7 @@ def generator_type(torch: ModuleType, kind: str) -> Any:
     """torch.Generator, with generators of the faked device: they draw the CPU's numbers."""
     core, module = torch._C.Generator, getattr(torch, kind)
 
-    class AnyGenerator(type(core)):
+    class AnyGenerator(type(core)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, core)
 
