@@ -120,10 +120,10 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
         # C++ fills in these names of torch.cuda and torch.xpu at the end of a successful initialization.
         device._get_device_properties = runtime.properties
         device.default_generators = torch_host.default_generators(torch, prefix, len(runtime.start()))
-        torch_tensor.install(torch, world, prefix, runtime.device)
+        torch_tensor.install(torch, world, prefix, runtime)
 
     torch_guard.install(torch, prefix)
-    torch_tensor.install_methods(torch, prefix)
+    torch_tensor.install_methods(torch, prefix, runtime)
     torch_host.install(torch, world, prefix)
     given = answers(runtime, on_open)
     for name in _names[prefix]:

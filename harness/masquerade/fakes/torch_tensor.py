@@ -7,7 +7,6 @@ would hold for one thread only. What comes out has the right shape, dtype and de
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -41,11 +40,10 @@ _installed: dict[str, Any] = {}
 
 
 def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> None:
-    """Register the factories for `kind` (cuda or xpu) once in this process. """
+    """Register the factories for `kind` (cuda or xpu) once in this process."""
     if kind in _installed:
         return
     core, tree = torch._C, torch.utils._pytree
-    module = getattr(torch, kind)
 
     class DeviceTensor(torch.Tensor):  # type: ignore[name-defined, misc]
         """A tensor on a faked device."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from conftest import write
+
 #: expression -> (device type, shape, dtype). D is the device.
 MADE = {
     "torch.empty(3, device=D)": ("D", (3,), "float32"),
@@ -239,3 +241,13 @@ def test_what_opens_no_device_is_clean(torch_stage, tmp_path, machine: str, kind
     (tmp_path / "clean.py").write_text(f"import torch\n{source.format(kind)}\n")
     record = torch_stage.run("clean", on=machine, path=[tmp_path])
     assert (record.verdict, record.touch) == ("ok", "clean"), [(f.kind, f.what, f.message) for f in record.findings]
+
+
+def test_a_tensor_of_a_bare_device_is_one_touch(torch_stage, tmp_path) -> None:
+    """What the fake asks itself is not the subject's doing: one line, one finding."""
+    write(tmp_path, {"bare.py": "import torch\nA = torch.tensor([1.0], device='xpu')\nB = torch.ones(2).to('xpu')\n"})
+    record = torch_stage.run("bare", on="b580", path=[tmp_path])
+    assert [(f.kind, f.what, str(f.blame)) for f in record.findings] == [
+        ("device-init", "torch.xpu._lazy_init", "bare.py:2"),
+        ("device-init", "torch.xpu._lazy_init", "bare.py:3"),
+    ]
