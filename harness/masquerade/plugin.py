@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from masquerade.machines import Machine
     from masquerade.stage import Stage
 
 #: The marks of real hardware, and an example of each condition.
@@ -24,9 +26,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Tests marked for this hardware fail where they would be skipped: cuda, rocm, xpu, cpu, or cuda:sm_90. "
         "May be given more than once.",
     )
+    parser.addini(
+        "masquerade_packages",
+        "The packages under test: a test in disguise is an error where the pytest process has imported one.",
+        type="args",
+        default=[],
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # pytest-forked would run a marked test without its disguise: what registers last is asked first.
+    config.pluginmanager.register(Disguised(), "masquerade-disguised")
+    config.addinivalue_line(
+        "markers",
+        "machine(*names, owners=..., env=..., present=..., absent=..., packages=..., timeout=...): runs the test once "
+        "for each machine, in a process that answers as that machine would (see `masquerade machines`)",
+    )
     for platform, example in HARDWARE.items():
         config.addinivalue_line(
             "markers",
@@ -37,6 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if (
+        any(item.get_closest_marker("machine") for item in items)
+        or "masquerade.pytest_plugin.machine_mark" in sys.modules
+    ):
+        from masquerade.pytest_plugin import machine_mark
+
+        machine_mark.check(config, items)
     required = config.getoption("require_hardware")
     if required or any(mark.name in HARDWARE for item in items for mark in item.iter_markers()):
         from masquerade.pytest_plugin import hardware_marks
@@ -49,6 +71,61 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from masquerade.pytest_plugin import hardware_marks
 
         hardware_marks.something_selected(session.items, session.config.getoption("require_hardware"))
+
+
+class Disguised:
+    """Runs the tests that are marked `machine`."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        if item.get_closest_marker("machine") is None:
+            return None
+        from masquerade.pytest_plugin import protocol
+
+        protocol.run(item, nextitem)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if item.get_closest_marker("machine") is not None and os.getpid() == self.process:
+            pytest.fail(
+                "another plugin runs this test itself, without the disguise that it is marked for", pytrace=False
+            )
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> bool | None:
+        """pytest-timeout's limit is that of the child; a limit on the test function alone is set in the child."""
+        if item.get_closest_marker("machine") is None or os.getpid() != self.process:
+            return None
+        from masquerade.pytest_plugin import protocol
+
+        item.stash[protocol.LIMIT] = settings.timeout
+        return True
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_timeout_cancel_timer(self, item: pytest.Item) -> bool | None:
+        return None if item.get_closest_marker("machine") is None or os.getpid() != self.process else True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("machine") is not None:
+        from masquerade.pytest_plugin import machine_mark
+
+        machine_mark.parametrize(metafunc)
+
+
+@pytest.fixture
+def masquerade_machine(request: pytest.FixtureRequest) -> Machine:
+    """The masquerade.machines.Machine that a test marked `machine` runs on."""
+    if not hasattr(request, "param"):
+        pytest.fail("masquerade_machine is for tests marked @pytest.mark.machine(...)", pytrace=False)
+    from masquerade import machines
+
+    return machines.resolve(request.param)
 
 
 @pytest.hookimpl(tryfirst=True)

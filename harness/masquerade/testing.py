@@ -1,4 +1,4 @@
-"""For tests written by hand: assertions about a module on a machine that is not here, and records told in plain text."""
+"""For tests written by hand: assertions about modules on machines that are not here, and records told in plain text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ensure_lazy(
     path: Sequence[str | os.PathLike[str]] = (),
     **options: Any,
 ) -> Record:
-    """Assert that importing `module` on `machine` executes no module of `forbidden`, nor one that another platform owns.
+    """Assert that importing `module` on `machine` executes none of `forbidden` and nothing that another platform owns.
 
     forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; the known vendor
     packages without it. path and other options are those of Stage.run.
@@ -85,12 +85,13 @@ def ensure_lazy(
     return record
 
 
-def explain(record: Record) -> str:
+def explain(record: Record, title: str = "") -> str:
     """What a record found, as text: each finding with the line to mend and the imports that led there.
 
-    Everything that the subject itself supplied is made safe to print.
+    Everything that the subject itself supplied is made safe to print. title: the first line; subject,
+    machine and verdict without it.
     """
-    rows = [f"{clean(record.subject)} on {record.machine}: {record.verdict}"]
+    rows = [title or f"{clean(record.subject)} on {record.machine}: {record.verdict}"]
     for finding in record.findings:
         if record.levels.get(finding.kind, "error") == "error":
             rows += [f"{finding.kind}  {clean(finding.what)}", *_rows(finding)]

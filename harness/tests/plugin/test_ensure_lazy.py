@@ -72,13 +72,13 @@ def test_a_swallowed_import_counts(package) -> None:
 
 def test_an_import_that_fails_does_not_pass(package) -> None:
     path = package(pkg="import no_such_module")
-    with pytest.raises(AssertionError, match="(?s)importing pkg on .* fails.*no_such_module.*pkg/__init__.py:1"):
+    with pytest.raises(AssertionError, match=r"(?s)importing pkg on .* fails.*no_such_module.*pkg/__init__.py:1"):
         ensure_lazy("pkg", forbidden=("heavy",), path=[path])
 
 
 def test_an_import_that_ends_the_process_does_not_pass(package) -> None:
     path = package(pkg="import os; os._exit(0)")
-    with pytest.raises(AssertionError, match="importing pkg on .* fails"):
+    with pytest.raises(AssertionError, match=r"importing pkg on .* fails"):
         ensure_lazy("pkg", path=[path])
 
 
