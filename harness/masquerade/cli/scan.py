@@ -28,8 +28,9 @@ if TYPE_CHECKING:
               help="How long threads that an import left behind may take to end.")  # fmt: skip
 @staging
 @reporting
-@click.option("--flat", is_flag=True, help="Import everything anew for each module. Without it, imports that modules share "
-              "and that proved clean are made once per machine, and what is found is confirmed anew.")
+@click.option("--flat", is_flag=True,
+              help="Import everything anew for each module. Without it, imports that modules share and that proved clean "
+                   "are made once per machine, and what is found is confirmed anew.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")
 @click.pass_context
 def scan(
