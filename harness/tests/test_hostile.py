@@ -10,7 +10,6 @@ import pytest
 from cases import Case, cases, faults, matches, named, told
 
 from conftest import PYTHON
-
 from masquerade.stage import Stage
 
 FOLLOW_UP = (named("hostile", "o01"), named("hostile", "h05"))

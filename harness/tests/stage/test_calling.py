@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import write
 
+from conftest import write
 from masquerade.stage import Record
 
 Run = Callable[..., Record]
@@ -134,7 +134,9 @@ def test_neither_import_nor_factory_counts(run: Run, tmp_path: Path) -> None:
     assert record.probes["subject:probe"].count == 1
 
 
-@pytest.mark.parametrize("name, says", [("subject:nothing", "AttributeError"), ("math:sqrt", "only the calls of Python")])
+@pytest.mark.parametrize(
+    "name, says", [("subject:nothing", "AttributeError"), ("math:sqrt", "only the calls of Python")]
+)
 def test_what_cannot_be_counted_is_told(run: Run, name: str, says: str) -> None:
     kind, what, told = message(run("def f(): pass", "subject:f", probes=(name,)))
     assert (kind, what) == ("call-mismatch", "counted probes") and says in told

@@ -31,7 +31,13 @@ SHARED = {
     "fastpkg/round_a.py": "from fastpkg import round_b\nNAME = 'a'\n",
     "fastpkg/round_b.py": "from fastpkg.round_a import NAME\n",
     "fastpkg/uses_round.py": "import fastpkg.round_b\n",
-    "fastpkg/uses_round_2.py": "try:\n    import fastpkg.round_a\nexcept ImportError:\n    pass\nimport fastpkg.helper\n",
+    "fastpkg/uses_round_2.py": """\
+try:
+    import fastpkg.round_a
+except ImportError:
+    pass
+import fastpkg.helper
+""",
     # Only there because another one imported it.
     "fastpkg/sub/__init__.py": "",
     "fastpkg/sub/leaf.py": "VALUE = 3\n",

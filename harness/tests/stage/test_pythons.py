@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from cases import WORLDS, Case, cases, faults, matches, named, told
-from conftest import other_python, write
 
+from conftest import other_python, write
 from masquerade.stage import Stage
 from masquerade.stage.client import blind
 from masquerade.stage.run_as import run_as
@@ -20,11 +20,12 @@ def uses_torch(case: Case) -> bool:
     return any("torch" in source or "triton" in source for source in sources)
 
 
-#: Without those that take long: the limits and waits are the server's, and the same code.
+#: These wait long; so do those that end by the time limit. Limits and waits are the server's, and the same code.
+LONG = ("i07", "i51", "i73")
 PLAIN = [
     case
     for case in cases("hostile", "hio")
-    if not uses_torch(case) and case.expect["platforms"]["cpu"] != "timeout" and not case.name.startswith(("i07", "i51", "i73"))
+    if not uses_torch(case) and case.expect["platforms"]["cpu"] != "timeout" and not case.name.startswith(LONG)
 ]
 
 @pytest.fixture(scope="module", params=["3.10", "3.12", "3.13"])
@@ -87,7 +88,8 @@ def test_fresh_interpreters(other: Stage) -> None:
     with Stage(other.python, isolation="fresh", jobs=2) as fresh:
         case = named("cases", "b02")
         for record in fresh.run_all([case.check(world) for world in WORLDS]):
-            assert faults(case, {"cuda": "cuda", "rocm": "rocm", "xpu": "xpu"}.get(record.platform, "cpu"), record) == []
+            world = record.platform if record.platform in ("cuda", "rocm", "xpu") else "cpu"
+            assert faults(case, world, record) == []
 
 
 def test_a_command_of_that_interpreter_wears_the_machine(other: Stage, capfd: pytest.CaptureFixture[str]) -> None:

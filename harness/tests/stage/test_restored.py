@@ -9,7 +9,7 @@ from masquerade.stage import Stage
 
 SOURCES = {
     "envpkg/__init__.py": "",
-    "envpkg/put_back.py": "import os\nold = os.environ.get('HOME')\nos.environ['HOME'] = '/x'\nos.environ['HOME'] = old\n",
+    "envpkg/put_back.py": "import os\nold = os.environ['HOME']\nos.environ['HOME'] = '/x'\nos.environ['HOME'] = old\n",
     "envpkg/for_a_while.py": "import os\nos.environ['MASQ_T'] = '1'\nos.environ.pop('MASQ_T')\n",
     "envpkg/other_value.py": "import os\nos.environ['HOME'] = '/x'\nos.environ['HOME'] = '/y'\n",
     "envpkg/stays.py": "import os\nos.environ['MASQ_T'] = '1'\nos.environ.pop('MASQ_T')\nos.environ['MASQ_T'] = '2'\n",
