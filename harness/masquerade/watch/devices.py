@@ -120,7 +120,7 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
         if isinstance(lazy, FunctionType):
             probe = f"{device.__name__}._lazy_init"
             intercept(lazy, lambda probe=probe: note("touch", probe, level="device-init"))  # type: ignore[misc]
-        if platform not in ("cpu", "xpu" if device is torch.cuda else "cuda"):
+        if platform in (("cuda", "rocm") if device is torch.cuda else ("xpu",)):
             _watch_streams(device, note)
 
 
