@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from masquerade import __version__
+from masquerade.cli.check import check
 from masquerade.cli.doctor import doctor
 from masquerade.cli.failures import Commands
 from masquerade.cli.machines import machines
@@ -27,5 +28,5 @@ def main() -> None:
     """
 
 
-for command in (scan, run, machines, doctor):
+for command in (scan, check, run, machines, doctor):
     main.add_command(command)

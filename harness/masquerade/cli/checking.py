@@ -15,6 +15,8 @@ from masquerade.cli.ports import StagePort
 from masquerade.cli.targets import write_all
 
 if TYPE_CHECKING:
+    from masquerade.contracts import Broken
+    from masquerade.contracts.golden import Comparison
     from masquerade.machines import Machine
     from masquerade.report.results import Results
     from masquerade.stage.client import Check
@@ -32,6 +34,8 @@ class Run:
     machines: list[Machine]
     reporting: Reporting
     records: list[Record] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    golden: list[Comparison] = field(default_factory=list)
     planned: int = 0
     host: dict[str, Any] = field(default_factory=dict)
     control: Record | None = None
@@ -91,6 +95,8 @@ class Run:
             machines=tuple(MachineColumn(m.id, m.platform, m.arch or UNKNOWN) for m in self.machines),
             records=tuple(self.records),
             planned=self.planned,
+            broken=tuple(self.broken),
+            golden=tuple(self.golden),
             host=self.host,
             levels=self.reporting.levels,
             control=self.control,

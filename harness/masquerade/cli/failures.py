@@ -19,6 +19,12 @@ class ToolError(click.ClickException):
     exit_code = TOOL
 
 
+class BadConfiguration(click.ClickException):
+    """A configuration or a golden file cannot be used: exit status 2, as for wrong usage."""
+
+    exit_code = USAGE
+
+
 class Commands(click.Group):
     """A group that gives every error its exit status."""
 
@@ -53,11 +59,15 @@ def _never_fail_on_encoding() -> None:
 
 def _as_ours(error: Exception) -> Exception:
     # Imported here: a command that goes well needs neither.
+    from masquerade.contracts import ConfigurationError
     from masquerade.machines import MachineError, UnknownMachineError
     from masquerade.stage import StageError, SubjectError
 
     if isinstance(error, (MachineError, UnknownMachineError, SubjectError)):
         return click.UsageError(str(error))
+    if isinstance(error, ConfigurationError):
+        count = len(error.problems)
+        return BadConfiguration(f"{count} mistake{'s' if count > 1 else ''} in the configuration\n{error}")
     if isinstance(error, StageError):
         return ToolError(str(error))
     import traceback

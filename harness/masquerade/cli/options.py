@@ -30,14 +30,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Conditions:
     """What a subject finds beside the machine. Paths are absolute; None in `env` takes a variable away.
 
-    `variant` is what --present and --absent make of each machine: `+aiter-flashinfer`.
+    `variant` is what --present and --absent make of each machine: `+aiter-flashinfer`. `words` are those of --owner.
     """
 
     path: tuple[str, ...]
     env: dict[str, str | None]
     owners: dict[str, tuple[str, ...]]
     timeout: float | None
-    variant: str
+    present: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def variant(self) -> str:
+        return "".join(f"+{name}" for name in self.present) + "".join(f"-{name}" for name in self.absent)
 
     def as_arguments(self) -> dict[str, Any]:
         """For `Check` and `run_as`, which name them alike."""
@@ -46,10 +52,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Reporting:
-    """What is told, where, and how grave each kind is."""
+    """What is told, where, and how grave each kind is; `words` are those of --level."""
 
     targets: tuple[Target, ...]
     levels: dict[str, Level]
+    words: tuple[tuple[str, Level], ...] = ()
 
     @property
     def takes_stdout(self) -> bool:
@@ -136,7 +143,9 @@ def _conditions(
         env=variables,
         owners=owned(owners),
         timeout=timeout,
-        variant="".join(f"+{name}" for name in sorted(here)) + "".join(f"-{name}" for name in sorted(away)),
+        present=tuple(sorted(here)),
+        absent=tuple(sorted(away)),
+        words=owners,
     )
 
 
@@ -155,7 +164,7 @@ def _reporting(report: tuple[Target, ...], level: tuple[tuple[str, Level], ...])
     twice = sorted({place for place in places if places.count(place) > 1})
     if twice:
         raise click.UsageError(f"two reports to {', '.join(twice)}; give each its own file")
-    return Reporting(report, {**default_levels(), **dict(level)})
+    return Reporting(report, {**default_levels(), **dict(level)}, level)
 
 
 def _gather(name: str, options: list[Callable[[Any], Any]], make: Callable[..., Any]) -> Callable[[Command], Command]:

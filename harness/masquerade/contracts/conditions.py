@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from masquerade.contracts import kinds
 from masquerade.contracts.settings import Keys, setting
@@ -16,6 +17,7 @@ from masquerade.stage.record import Level, default_levels
 #: Kinds that a contract must see whatever their level: they carry the end of a call.
 _ENDS = ("call-mismatch", "route-mismatch")
 
+Self = TypeVar("Self", bound="Conditions")
 Env = Mapping[str, str | None]
 Owners = Mapping[str, tuple[str, ...]]
 
@@ -72,6 +74,29 @@ class Conditions:
         changed = self.present or self.absent
         made = [install(m, self.present, self.absent) if changed else m for m in self.machines]
         return tuple({machine.id: machine for machine in made}.values())
+
+    def amend(
+        self: Self,
+        path: Iterable[str] = (),
+        env: Env = MappingProxyType({}),
+        owners: Iterable[tuple[str, tuple[str, ...]]] = (),
+        levels: Iterable[tuple[str, Level]] = (),
+        present: Iterable[str] = (),
+        absent: Iterable[str] = (),
+        timeout: float | None = None,
+    ) -> Self:
+        """With these on top: folders come first, and of two words on one thing the later counts."""
+        here, away = dict.fromkeys((*self.present, *present)), dict.fromkeys((*self.absent, *absent))
+        return replace(
+            self,
+            path=tuple(dict.fromkeys((*path, *self.path))),
+            env={**self.env, **env},
+            owners=reassign(self.owners, owners),
+            levels={**self.levels, **dict(levels)},
+            present=tuple(name for name in here if name not in absent),
+            absent=tuple(name for name in away if name not in present),
+            timeout=timeout or self.timeout,
+        )
 
     def names(self, machine: Machine) -> tuple[str, ...]:
         """What a contract may call one of its variants: with its packages, or as it stands in `machines`."""

@@ -39,10 +39,10 @@ class Configuration(Conditions):
     python: str | None = setting(kinds.interpreter, "The subject's interpreter; masquerade need not be there.", None)
     contracts: tuple[Contract, ...] = field(default=())
 
-    def override(self, **changes: Any) -> Configuration:
-        """With other conditions, for the configuration and for each of its contracts."""
-        contracts = tuple(dataclasses.replace(contract, **changes) for contract in self.contracts)
-        return dataclasses.replace(self, contracts=contracts, **changes)
+    def amended(self, **changes: Any) -> Configuration:
+        """With conditions on top of those of the configuration and of each of its contracts: see Conditions.amend."""
+        contracts = tuple(contract.amend(**changes) for contract in self.contracts)
+        return dataclasses.replace(self.amend(**changes), contracts=contracts)
 
 
 def load(start: Path | str = ".", file: Path | str | None = None, act: str = "") -> Configuration:

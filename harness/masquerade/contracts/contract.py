@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from masquerade.contracts import kinds
 from masquerade.contracts.allow import Allow
@@ -15,8 +15,11 @@ from masquerade.contracts.settings import Keys, Place, setting
 from masquerade.stage.check import Check, Discovery
 from masquerade.stage.record import Finding, Record
 
-#: Finds the modules of a package: (name, path) -> Discovery. Raises masquerade.stage.SubjectError.
-Discover = Callable[[str, Sequence[str]], Discovery]
+
+class Discover(Protocol):
+    """Finds the modules of a package. Raises masquerade.stage.SubjectError."""
+
+    def __call__(self, name: str, path: tuple[str, ...]) -> Discovery: ...
 
 
 @dataclass(frozen=True)

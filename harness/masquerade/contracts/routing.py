@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from masquerade.contracts.call import Call, exception
 from masquerade.contracts.conditions import Env
 from masquerade.contracts.contract import Broken, Case, Contract, Discover
 from masquerade.contracts.errors import ConfigurationError, Problem, shown
-from masquerade.contracts.golden import Answer, Answers, Change, Table
+from masquerade.contracts.golden import Answer, Answers, Change, Compared, Comparison, Table
 from masquerade.contracts.golden.cells import MISSING
 from masquerade.contracts.golden.table import FIRST, LAST
 from masquerade.contracts.oracle import BACKENDS, VALUES, NoAnswerError, answer, as_result
@@ -142,20 +143,22 @@ class Routing(Contract):
     def _compared(
         self, machine: str, problem: str, got: Answer, raised: Finding | None, record: Record
     ) -> Iterator[Finding]:
-        for change in golden.compare(self.table or Table(), self.reasons, {machine: {problem: got}}):
-            if change.old == MISSING:
-                says = f"no golden answer yet, got {change.new}; `masquerade check --golden create` writes it"
-            else:
-                says = f"want {change.old}, got {change.new} ({shown(self.golden)}:{change.line})"
-            yield Finding(
-                "route-mismatch",
-                f"{problem}: {change.old} -> {change.new}",
-                "call",
-                raised.blame if raised else record.place,
-                chain=raised.chain if raised else (),
-                stack=raised.stack if raised else (),
-                message="; ".join([says, *change.why]),
-            )
+        change = golden.compared(self.table or Table(), self.reasons, machine, problem, got)
+        if not isinstance(change, Change):
+            return
+        if change.old == MISSING:
+            says = f"no golden answer yet, got {change.new}; `masquerade check --golden create` writes it"
+        else:
+            says = f"want {change.old}, got {change.new} ({shown(self.golden)}:{change.line})"
+        yield Finding(
+            "route-mismatch",
+            change.what,
+            "call",
+            raised.blame if raised else record.place,
+            chain=raised.chain if raised else (),
+            stack=raised.stack if raised else (),
+            message="; ".join([says, *change.why]),
+        )
 
     def whole(self, records: Sequence[Record]) -> Iterator[Broken]:
         yield from super().whole(records)
@@ -168,21 +171,45 @@ class Routing(Contract):
                 says = f"stale: row {row.machine} no longer runs; put the machine back, or take the row out with "
                 yield self.broken(f"{says}`masquerade check --golden trim`", row.line, shown(self.golden))
 
-    # -- what golden acts and reports are made from ------------------------------------------------------------------
+    # -- the table as a whole, for golden acts and reports ------------------------------------------------------------
 
     def answers_of(self, pairs: Iterable[tuple[Case, Record]]) -> Answers:
         """The answers of this contract in records, judged or not, by machine and problem; none where none came."""
         found: dict[str, dict[str, Answer]] = {}
         for case, record in pairs:
-            if isinstance(case, Cell) and case.owner.name == self.name:
-                try:
+            if isinstance(case, Cell) and case.contract == self.name:
+                with suppress(NoAnswerError):
                     got = answer(record, self.answers)
-                except NoAnswerError:
-                    continue
-                if got is not None:
-                    found.setdefault(case.check.machine.id, {})[case.problem] = got
+                    if got is not None:
+                        found.setdefault(case.check.machine.id, {})[case.problem] = got
         return found
 
-    def changes(self, pairs: Iterable[tuple[Case, Record]]) -> tuple[Change, ...]:
-        """Where the answers in records, judged or not, differ from the golden table."""
-        return golden.compare(self.table or Table(), self.reasons, self.answers_of(pairs))
+    def compared(self, pairs: Iterable[tuple[Case, Record]]) -> Comparison:
+        """The golden table beside the answers in records, judged or not; rows that did not run are left out."""
+        answers, table = self.answers_of(pairs), self.table or Table()
+        rows = []
+        for machine in (variant.id for variant in self.variants() if variant.id in answers):
+            golden_row = table.row(machine)
+            cells = [
+                golden.compared(table, self.reasons, machine, problem, answers[machine][problem])
+                if problem in answers[machine]
+                else table.cell(machine, problem)
+                for problem in self.problems
+            ]
+            rows.append(Compared(machine, tuple(cells), golden_row.source if golden_row else ""))
+        count = sum(len(row) for row in answers.values())
+        return Comparison(self.name, shown(self.golden), tuple(self.problems), tuple(rows), count)
+
+    def rewritten(self, act: str, pairs: Iterable[tuple[Case, Record]], source: str) -> tuple[Routing, bool]:
+        """After a golden act on its files, and whether that changed them. `source` is written beside new answers.
+
+        Raises ConfigurationError if a file cannot be written.
+        """
+        machines = [machine.id for machine in self.variants()]
+        plan = golden.Plan(machines, list(self.problems), self.answers_of(pairs), source)
+        before = self.table or Table(head=(f"# {self.function}",))
+        table, reasons = golden.act(act, before, self.reasons, plan)
+        if self.table is None and not table.rows:
+            return self, False
+        changed = golden.write(self.golden, table, reasons)
+        return replace(self, table=golden.read(self.golden), reasons=reasons), changed

@@ -12,6 +12,7 @@ from masquerade.stage.record import SEVERITY, Finding, Level, Record, default_le
 
 if TYPE_CHECKING:
     from masquerade.contracts import Broken
+    from masquerade.contracts.golden import Comparison
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class Results:
     `planned` is the number of checks that were to be made: fewer records than that means the run was cut short.
     `host` says where the run was made, `control` is the record of the positive control, `notes` are remarks on the
     whole run, `seconds` is the time by the clock. `roots` are folders of this host that relative files stand below.
+    `golden` are the tables of contracts on routing, beside the answers of the run.
     """
 
     machines: tuple[MachineColumn, ...]
     records: tuple[Record, ...]
     planned: int
     broken: tuple[Broken, ...] = ()
+    golden: tuple[Comparison, ...] = ()
     host: dict[str, Any] = field(default_factory=dict)
     levels: dict[str, Level] = field(default_factory=default_levels)
     control: Record | None = None

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from masquerade.contracts.golden import lines
 from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, distinct
 from masquerade.report.matrix import tables
@@ -25,10 +26,12 @@ _MOST_NOTES = 10
 def show(results: Results, console: Console, *, every: bool = False) -> None:
     """Print the report. With `every`, the matrix lists every module, also those without findings."""
     groups = distinct(results)
-    errors = [group for group in groups if group.level == "error"]
+    changed = {change.what for table in results.golden for change in table.changes}
+    told = [group for group in groups if group.finding.kind != "route-mismatch" or group.finding.what not in changed]
+    errors = [group for group in told if group.level == "error"]
     platforms = [group for group in errors if not group.alike]
     alike = [group for group in errors if group.alike]
-    warnings = [group for group in groups if group.level == "warn"]
+    warnings = [group for group in told if group.level == "warn"]
 
     if results.records and not results.is_command:
         _matrix(console, results, platforms, every)
@@ -37,6 +40,9 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         console.print()
     _list(console, Text("Fails alike on all machines: not a platform's doing", style="bold"), map(brief, alike))
     _list(console, Text("Warnings", style="dim bold"), map(quiet, warnings))
+    for table in results.golden:
+        rows = [Text(clean(line)) for line in lines(table)]
+        _list(console, Text("route-mismatch", style="bold red"), rows)
     _list(console, Text("Contracts that do not hold as a whole", style="bold"), map(_whole, results.broken))
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)

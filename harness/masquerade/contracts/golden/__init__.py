@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from masquerade.contracts.golden.acts import ACTS, act, create, fix, trim, update
-from masquerade.contracts.golden.changes import Change, Group, compare, grouped, lines
+from masquerade.contracts.golden.acts import ACTS, Plan, act, create, fix, trim, update
+from masquerade.contracts.golden.changes import Change, Compared, Comparison, Group, compare, compared, grouped, lines
 from masquerade.contracts.golden.files import read, read_reasons, reasons_file, unwritable, write
 from masquerade.contracts.golden.table import Answer, Answers, Row, Table, render
 
@@ -12,11 +12,15 @@ __all__ = [
     "Answer",
     "Answers",
     "Change",
+    "Compared",
+    "Comparison",
     "Group",
+    "Plan",
     "Row",
     "Table",
     "act",
     "compare",
+    "compared",
     "create",
     "fix",
     "grouped",

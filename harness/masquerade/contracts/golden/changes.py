@@ -24,6 +24,34 @@ class Change:
     why: tuple[str, ...] = ()
     line: int = 0
 
+    @property
+    def what(self) -> str:
+        return f"{self.problem}: {self.old} -> {self.new}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of the table as it came out: each cell is what the table holds, or how the answer differs from it."""
+
+    machine: str
+    cells: tuple[str | Change, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A golden table beside the answers of a run. `name` is the contract's; `answers` is the number of answers."""
+
+    name: str
+    file: str
+    columns: tuple[str, ...]
+    rows: tuple[Compared, ...]
+    answers: int
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return tuple(cell for row in self.rows for cell in row.cells if isinstance(cell, Change))
+
 
 @dataclass(frozen=True)
 class Group:
@@ -37,13 +65,20 @@ def compare(table: Table, reasons: Answers, answers: Answers) -> tuple[Change, .
     """Every answer that is other than the table's, in the order of the answers. What the table lacks is `?` there."""
     out = []
     for machine, row in answers.items():
-        golden = table.row(machine)
         for problem, answer in row.items():
-            old = golden.cell(problem) if golden else MISSING
-            if not cells.same(old, answer.cell):
-                because = why(old, answer, reasons.get(machine, {}).get(problem))
-                out.append(Change(machine, problem, old, answer.cell, because, golden.line if golden else 0))
+            cell = compared(table, reasons, machine, problem, answer)
+            out += [cell] if isinstance(cell, Change) else []
     return tuple(out)
+
+
+def compared(table: Table, reasons: Answers, machine: str, problem: str, answer: Answer) -> str | Change:
+    """What the table holds in a cell, or how `answer` differs from it."""
+    golden = table.row(machine)
+    old = golden.cell(problem) if golden else MISSING
+    if cells.same(old, answer.cell):
+        return old
+    because = why(old, answer, reasons.get(machine, {}).get(problem))
+    return Change(machine, problem, old, answer.cell, because, golden.line if golden else 0)
 
 
 def why(old: str, answer: Answer, before: Answer | None) -> tuple[str, ...]:
@@ -70,9 +105,12 @@ def grouped(changes: Sequence[Change]) -> tuple[Group, ...]:
     return tuple(Group(machines, tuple(found)) for machines, found in by_rows.items())
 
 
-def lines(changes: Sequence[Change], file: str, of: int) -> Iterator[str]:
-    """The changes as text. `file` is the golden file, `of` the number of answers that were compared."""
-    yield f"{len(changes)} of {of} answers differ from {file}"
+def lines(comparison: Comparison) -> Iterator[str]:
+    """The changes as text: what changed alike is told once. Nothing where all is as the table says."""
+    changes = comparison.changes
+    if not changes:
+        return
+    yield f"{comparison.name}: {len(changes)} of {comparison.answers} answers differ from {comparison.file}"
     for group in grouped(changes):
         places = sorted({change.line for change in group.changes if change.line})
         where = f"line{'s' if len(places) > 1 else ''} {_listed(map(str, places))}" if places else "not in the table"
@@ -86,6 +124,10 @@ def lines(changes: Sequence[Change], file: str, of: int) -> Iterator[str]:
             yield from (f"      {reason}" for reason in list(whys)[:_MOST])
             if len(whys) > _MOST:
                 yield f"      and {len(whys) - _MOST} other reasons"
+    if any(change.old == MISSING for change in changes):
+        yield "  `masquerade check --golden create` writes the answers that the table lacks"
+    if any(change.old != MISSING for change in changes):
+        yield "  where the new answers are right, `masquerade check --golden fix` writes them"
 
 
 def _listed(names: Iterable[str]) -> str:
