@@ -80,23 +80,21 @@ class _Run:
 def _environment(
     run: _Run, document: dict[str, Any], env: Mapping[str, str | None], path: Sequence[str]
 ) -> dict[str, str]:
-    """The command's environment: the machine's variables and tools, the site folder first on PYTHONPATH, then `env`."""
+    """The command's environment: the machine's variables, then `env`, and its tools and the site folder before all."""
     out = dict(os.environ)
-    if document["platform"] != "here":
-        for name, value in (document.get("host", {}).get("env") or {}).items():
-            if value is None or value == "unknown":
-                out.pop(name, None)
-            else:
-                out[name] = value
-        out["PATH"] = tools.masked_path(out.get("PATH", os.defpath), os.path.join(run.folder, "tools"), document)
-    old = out.get("PYTHONPATH")
-    entries = [os.path.join(run.folder, "site"), *(os.path.abspath(p) for p in path), *([old] if old else [])]
-    out["PYTHONPATH"] = os.pathsep.join(entries)
-    for name, value in env.items():
+    here = document["platform"] == "here"
+    machines_own = {} if here else document.get("host", {}).get("env") or {}
+    known = {name: None if value == "unknown" else value for name, value in machines_own.items()}
+    for name, value in {**known, **env}.items():
         if value is None:
             out.pop(name, None)
         else:
             out[name] = value
+    if not here:
+        out["PATH"] = tools.masked_path(out.get("PATH", os.defpath), os.path.join(run.folder, "tools"), document)
+    old = out.get("PYTHONPATH")
+    entries = [os.path.join(run.folder, "site"), *(os.path.abspath(p) for p in path), *([old] if old else [])]
+    out["PYTHONPATH"] = os.pathsep.join(entries)
     return out
 
 

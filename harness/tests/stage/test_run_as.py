@@ -186,6 +186,26 @@ def test_variables_of_the_check(disguised, monkeypatch: pytest.MonkeyPatch) -> N
     assert out == "None 2\n"
 
 
+def test_a_python_path_of_the_users_own_takes_no_disguise_off(disguised, tmp_path: Path) -> None:
+    write(tmp_path, {"mine/mine.py": "", "also/also.py": ""})
+    source = f"{NAME}; import mine, also"
+    result, out, err = disguised(
+        sys.executable, "-c", source, env={"PYTHONPATH": str(tmp_path / "mine")}, path=[str(tmp_path / "also")]
+    )
+    assert (out, err, result.processes) == ("NVIDIA H200\n", "", 1)
+    result, out, _ = disguised(sys.executable, "-c", NAME, env={"PYTHONPATH": None})
+    assert (out, result.processes) == ("NVIDIA H200\n", 1)
+
+
+def test_a_path_of_the_users_own_has_the_machines_tools_first(disguised, tmp_path: Path) -> None:
+    write(tmp_path, {"bin/nvidia-smi": "#!/bin/sh\necho real\n", "bin/rocm-smi": "#!/bin/sh\necho real\n"})
+    for name in ("nvidia-smi", "rocm-smi"):
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    _, out, _ = disguised("sh", "-c", "nvidia-smi -L; command -v rocm-smi || echo none", env={"PATH": path})
+    assert out.startswith("GPU 0: NVIDIA H200") and out.endswith("\nnone\n")
+
+
 def test_what_the_command_did_is_found_in_its_own_code(disguised, tmp_path: Path) -> None:
     main = "import os\nif os.fork() == 0:\n    import foreign_vendor\nelse:\n    os.wait()\n"
     files = {"foreign_vendor.py": "", "main.py": main}
