@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RENDERERS = {
     "json": "masquerade.report.json_report",
     "junit": "masquerade.report.junit",
+    "html": "masquerade.report.html",
     "test-engine": "masquerade.report.buildkite_results",
 }
 

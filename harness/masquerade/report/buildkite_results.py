@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from masquerade.report.results import Results
 from masquerade.report.text import clean, clip, first_line
 from masquerade.stage.record import Finding, Record
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 #: Results that one upload may hold.
 MOST_RESULTS = 5000
@@ -24,6 +27,7 @@ def parts(results: Results) -> Iterator[str]:
     """
     archs = {machine.id: machine.arch for machine in results.machines}
     rows = [_result(record, archs.get(record.machine, ""), results) for record in results.ordered]
+    rows += map(_whole, results.broken)
     for start in range(0, max(len(rows), 1), MOST_RESULTS):
         yield json.dumps(rows[start : start + MOST_RESULTS], indent=1, allow_nan=False) + "\n"
 
@@ -49,6 +53,21 @@ def _result(record: Record, arch: str, results: Results) -> dict[str, Any]:
         out["failure_reason"] = _headline(worst)
         out["failure_expanded"] = [_expanded(f) for f in results.shown(record) if results.level(f, record) == "error"]
     return out
+
+
+def _whole(broken: Broken) -> dict[str, Any]:
+    """What a contract shows as a whole has no machine."""
+    said = clip(clean(broken.message))
+    return {
+        "scope": "masquerade.contracts",
+        "name": clean(broken.contract),
+        "location": clean(f"{broken.file}:{broken.line}" if broken.line else broken.file),
+        "file_name": clean(broken.file),
+        "result": "failed",
+        "failure_reason": said,
+        "failure_expanded": [{"expanded": [said], "backtrace": []}],
+        "history": {"start_at": 0.0, "end_at": 0.0, "duration": 0.0},
+    }
 
 
 def _tag(value: str) -> str:

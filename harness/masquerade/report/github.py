@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from masquerade.report.groups import Group, distinct
 from masquerade.report.markdown import document
 from masquerade.report.results import Results
 from masquerade.report.text import clean, clip, first_line, plural
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 #: Annotations of one level that GitHub shows for a step; it drops the others without a word.
 MOST_ANNOTATIONS = 10
@@ -29,8 +33,10 @@ def workflow_commands(results: Results, locate: Locate) -> str:
     groups = distinct(results)
     lines: list[str] = []
     for level, command in (("error", "error"), ("warn", "warning")):
-        found = [group for group in groups if group.level == level]
-        lines += (_command(command, group, locate) for group in found[:MOST_ANNOTATIONS])
+        found = [_command(command, group, locate) for group in groups if group.level == level]
+        if level == "error":
+            found = [*(_whole(broken, locate) for broken in results.broken), *found]
+        lines += found[:MOST_ANNOTATIONS]
         if len(found) > MOST_ANNOTATIONS:
             rest = plural(len(found) - MOST_ANNOTATIONS, f"more {command}")
             lines.append(f"masquerade: {rest} without an annotation, as GitHub shows {MOST_ANNOTATIONS} for a step")
@@ -44,12 +50,23 @@ def summary(results: Results) -> str:
 
 def _command(command: str, group: Group, locate: Locate) -> str:
     finding = group.finding
-    properties = {"title": clip(clean(f"{finding.kind} {finding.what}"))}
-    file = locate(finding.blame.file) if finding.blame else None
-    if finding.blame and file is not None and clean(file) == file:
-        properties = {"file": file, "line": str(max(finding.blame.line, 1)), **properties}
+    place = (finding.blame.file, finding.blame.line) if finding.blame else None
+    return _written(command, f"{finding.kind} {finding.what}", place, _told(group), locate)
+
+
+def _whole(broken: Broken, locate: Locate) -> str:
+    """A contract that does not hold as a whole, on its line in the configuration or in its golden table."""
+    told = [clip(clean(str(broken)))]
+    return _written("error", f"contract {broken.contract}", (broken.file, broken.line), told, locate)
+
+
+def _written(command: str, title: str, place: tuple[str, int] | None, told: Iterable[str], locate: Locate) -> str:
+    properties = {"title": clip(clean(title))}
+    file = locate(place[0]) if place else None
+    if place and file is not None and clean(file) == file:
+        properties = {"file": file, "line": str(max(place[1], 1)), **properties}
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{command} {listed}::{_data(chr(10).join(_told(group)))}"
+    return f"::{command} {listed}::{_data(chr(10).join(told))}"
 
 
 def _told(group: Group) -> Iterator[str]:

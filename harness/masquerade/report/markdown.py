@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from masquerade.report.columns import Column, columns
 from masquerade.report.groups import Group, distinct
@@ -12,6 +13,9 @@ from masquerade.report.rows import Row, matrix_rows
 from masquerade.report.terminal import closing_line
 from masquerade.report.text import clean, clip, first_line, last_lines, plural
 from masquerade.stage.record import Line
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 _ROOM = 160  # characters of a line of the matrix before machines share columns
 _MOST_ROWS = 100
@@ -48,6 +52,8 @@ def _blocks(results: Results) -> Iterator[str]:
     yield f"### {'' if results.is_command else 'masquerade: '}{closing_line(results, groups).plain}"
     if results.records and not results.is_command:
         yield _matrix(matrix_rows(results, platforms), results)
+    if results.broken:
+        yield "\n".join(["#### Contracts that do not hold as a whole", "", *map(_whole, results.broken)])
     yield from map(_finding, platforms)
     yield from _listed("Fails alike on all machines: not a platform's doing", [g for g in errors if g.alike])
     yield from _listed("Warnings", [group for group in groups if group.level == "warn"])
@@ -89,6 +95,11 @@ def _line(*cells: str) -> str:
 def _cell(column: Column, row: int) -> str:
     cell = column.cells[row]
     return cell if cell.endswith("ok") or cell == "-" or cell.startswith("(") else f"**{cell}**"
+
+
+def _whole(broken: Broken) -> str:
+    place = f"{broken.file}:{broken.line}" if broken.line else broken.file
+    return f"- {code(broken.contract)} {code(place)}: {code(broken.message)}"
 
 
 def _finding(group: Group) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from masquerade.contracts import Broken
 from masquerade.report import buildkite, buildkite_results
 from masquerade.report.results import MachineColumn
 from masquerade.stage.record import Finding
@@ -63,3 +64,11 @@ def test_an_upload_holds_five_thousand_results(check, results) -> None:
 def test_a_warning_passes(check, results) -> None:
     [row] = json.loads(buildkite_results.render(results([check("a", "h100", Finding("thread", "T", "import", None))])))
     assert row["result"] == "passed"
+
+
+def test_a_contract_that_does_not_hold_as_a_whole_fails(check, results) -> None:
+    run = results([check("a", "h100")], broken=(Broken("lazy-core", "it checks nothing", "masquerade.toml", 3),))
+    [_, row] = json.loads(buildkite_results.render(run))
+    assert (row["name"], row["result"], row["location"]) == ("lazy-core", "failed", "masquerade.toml:3")
+    assert row["failure_reason"] == "it checks nothing"
+    assert buildkite.style(run) == "error"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from masquerade.contracts import Broken
 from masquerade.report.github import MOST_BYTES, summary, workflow_commands
 from masquerade.stage.record import Finding, Line
 
@@ -93,6 +94,16 @@ def test_ten_of_a_level_and_a_word_on_the_rest(check, results, device_init) -> N
     out = workflow_commands(run, where)
     assert len(runner(out)) == 10
     assert out.splitlines()[-1].startswith("masquerade: 2 more errors without an annotation")
+
+
+def test_a_contract_that_does_not_hold_as_a_whole_is_an_error_on_its_line(check, results) -> None:
+    stale = Broken("lazy, core", "stale: 100% gone\n::error::x", "pyproject.toml", 12)
+    run = results([check("a", "h100")], broken=(stale,))
+    [(name, properties, message)] = runner(workflow_commands(run, lambda file: file))
+    assert (name, properties["file"], properties["line"]) == ("error", "pyproject.toml", "12")
+    assert properties["title"] == "contract lazy, core"
+    assert message == "pyproject.toml:12: lazy, core: stale: 100% gone\\n::error::x"
+    assert "- `lazy, core` `pyproject.toml:12`: <code>stale&#58; 100&#37; gone" in summary(run)
 
 
 def test_the_summary_fits(check, results, device_init) -> None:
