@@ -115,6 +115,7 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
     os.set_inheritable(fd, False)
     try:
         supervise.adopt_orphans()
+        supervise.prepare_last_words()
         facts = {**preload(torch and not fresh), **(fresh_facts() if fresh else {})}
         inspect_self()
     except RefusedError as error:

@@ -54,11 +54,13 @@ def standard_streams(output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.closerange(3, 4096)
-    prepare_last_words()
 
 
 def prepare_last_words() -> None:
-    """A child that crashes, or is asked, writes its stack to standard error; none leaves a core file."""
+    """A process that crashes, or is asked, writes its stack to standard error; none leaves a core file.
+
+    A server does this once for all of its children: each of them would pay for it in memory of its own.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable(file=2, all_threads=False)
     faulthandler.register(STACK_SIGNAL, file=2, all_threads=False)

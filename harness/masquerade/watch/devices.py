@@ -7,6 +7,7 @@ torch._C has nothing to wrap: on a machine without that vendor's card the attemp
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
@@ -31,9 +32,14 @@ def _watched(call: Callable[..., Any], note: Note, name: str, level: str) -> Cal
 
 
 class Surface(NamedTuple):
-    """Where the functions of one torch are: their names in torch._C, and modules that hold copies by name."""
+    """Where the functions of one torch are.
 
-    names: tuple[str, ...]
+    levels: name in torch._C -> how far it reaches, of those that reach anywhere. last: the newest name in torch._C.
+    copies: modules that hold such a function by name.
+    """
+
+    levels: dict[str, str]
+    last: str
     copies: tuple[tuple[ModuleType, str], ...]
 
 
@@ -43,14 +49,15 @@ def surface(torch: ModuleType) -> Surface:
     if known is not None:
         return known
     core = torch._C
-    names = tuple(name for name in dir(core) if name.startswith(PREFIXES))
+    names = [name for name in dir(core) if name.startswith(PREFIXES)]
+    levels = {name: level for name in names if (level := grade(name)) != "clean"}
     values = {id(getattr(core, name)) for name in names}
     exchanges = ("_exchange_device", "_maybe_exchange_device")
     copies = [(module, name) for module in (torch.cuda, torch.xpu) for name in exchanges]
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(("torch.cuda", "torch.xpu", "torch.accelerator")) and isinstance(module, ModuleType):
             copies += [(module, name) for name, value in vars(module).items() if id(value) in values]
-    _surfaces[id(torch)] = made = Surface(names, tuple(dict.fromkeys(copies)))
+    _surfaces[id(torch)] = made = Surface(levels, next(reversed(vars(core))), tuple(dict.fromkeys(copies)))
     return made
 
 
@@ -89,21 +96,26 @@ def _queried(call: Callable[..., Any], note: Note, what: str) -> Callable[..., A
     return queried
 
 
+def _levels(core: ModuleType, before: Surface, platform: str) -> dict[str, str]:
+    """Names in torch._C that reach into a device of this platform, with what a fake has put there since."""
+    if platform == "cpu":
+        return {}
+    # A look at all the thousands of names would cost a forked child a page of memory for most of them.
+    added = itertools.takewhile(lambda name: name != before.last, reversed(vars(core)))
+    prefix = "_xpu_" if platform == "xpu" else "_cuda_"
+    levels = before.levels | {name: level for name in added if name.startswith(prefix) and (level := grade(name)) != "clean"}
+    return {name: level for name, level in levels.items() if platform != "xpu" or not name.startswith("_cuda_")}
+
+
 def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
     """Watch an imported torch. On a cpu machine only `_lazy_init` is left to be called, and is."""
     note = recorder.note
     core = torch._C
     before = surface(torch)
-    # What a fake has put there beyond what the build has is found by the names of the machine's own prefix.
-    prefix = {"cuda": "_cuda_", "rocm": "_cuda_", "xpu": "_xpu_"}.get(platform, "")
-    names = {*before.names, *(name for name in vars(core) if prefix and name.startswith(prefix))}
     replaced: dict[int, Callable[..., Any]] = {}
-    for name in names:
+    for name, level in _levels(core, before, platform).items():
         call = getattr(core, name, None)
-        level = grade(name)
-        if level == "clean" or isinstance(call, type) or not callable(call):
-            continue
-        if platform == "cpu" or (name.startswith("_cuda_") and platform == "xpu"):
+        if isinstance(call, type) or not callable(call):
             continue
         watched = _watched(call, note, name, level)
         replaced[id(call)] = watched
