@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @staging
 @reporting
 @click.option("--flat", is_flag=True,
-              help="Import everything anew for each module. Without it, imports that modules share and that proved clean "
+              help="Import everything anew for each module. Else imports that modules share and that proved clean "
                    "are made once per machine, and what is found is confirmed anew.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")
 @click.pass_context
