@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
-from masquerade.fakes.world import Device
+from masquerade.fakes.world import UNKNOWN, Device
 
 #: Attributes of torch's CUDA and HIP properties -> keys of a machine's device. Source: torch/csrc/cuda/Module.cpp.
 CUDA_KEYS = {
@@ -26,6 +27,9 @@ CUDA_KEYS = {
     "shared_memory_per_multiprocessor": "shared_memory_per_multiprocessor",
     "regs_per_multiprocessor": "regs_per_multiprocessor",
 }
+
+#: What a HIP build leaves out. Source: pytorch/pytorch pull request 170572.
+NVIDIA_ONLY = frozenset({"shared_memory_per_block_optin"})
 
 #: Attributes of torch's XPU properties, whose keys have the same names but for `_XPU_RENAMED`. Source:
 #: torch/csrc/xpu/Module.cpp.
@@ -71,8 +75,8 @@ class Uuid:
         self._text = text
 
     @property
-    def bytes(self) -> bytes:
-        return bytes.fromhex(self._text.replace("-", ""))
+    def bytes(self) -> list[int]:
+        return list(bytes.fromhex(self._text.replace("-", "")))
 
     def __str__(self) -> str:
         return self._text
@@ -82,6 +86,14 @@ class Uuid:
 
     def __hash__(self) -> int:
         return hash(self._text)
+
+
+def _uuid(text: str, hip: bool) -> str:
+    """`GPU-...` as torch writes it. HIP's sixteen bytes are the letters of the sixteen digits, not their value."""
+    digits = text.removeprefix("GPU-")
+    if not hip or text == UNKNOWN:
+        return digits
+    return str(uuid.UUID(bytes=digits.encode().ljust(16, b"\0")[:16]))
 
 
 def _megabytes(value: Any) -> str:
@@ -107,15 +119,16 @@ class _CudaDeviceProperties:
     def __getattr__(self, attribute: str) -> Any:
         device: Device = self.__dict__["_device"]
         probe = f"torch.cuda.get_device_properties().{attribute}"
-        if attribute in CUDA_KEYS:
+        hip = device.world.platform == "rocm"
+        if attribute in CUDA_KEYS and not (hip and attribute in NVIDIA_ONLY):
             return device.get(CUDA_KEYS[attribute], probe)
         if attribute in ("major", "minor"):
             return device.get("capability", probe)[attribute == "minor"]
         if attribute == "gcnArchName":
             # A CUDA build gives the device's name here; only HIP has an architecture name.
-            return device.get("gcn_arch_name", probe) if device.world.platform == "rocm" else device.get("name", probe)
+            return device.get("gcn_arch_name" if hip else "name", probe)
         if attribute == "uuid":
-            return Uuid(str(device.get("uuid", probe)).removeprefix("GPU-"))
+            return Uuid(_uuid(str(device.get("uuid", probe)), hip))
         if attribute in ("pci_domain_id", "pci_bus_id", "pci_device_id"):
             return _pci(device, ("pci_domain_id", "pci_bus_id", "pci_device_id").index(attribute))
         raise AttributeError(
@@ -135,7 +148,7 @@ class _CudaDeviceProperties:
             f"_CudaDeviceProperties(name='{d.known('name')}', major={capability[0]}, minor={capability[1]}{arch}, "
             f"total_memory={_megabytes(d.known('total_memory'))}, "
             f"multi_processor_count={d.known('multi_processor_count', 'unknown')}, "
-            f"uuid={str(d.known('uuid', 'unknown')).removeprefix('GPU-')}, pci_bus_id={where[0]}, "
+            f"uuid={_uuid(str(d.known('uuid', 'unknown')), d.world.platform == 'rocm')}, pci_bus_id={where[0]}, "
             f"pci_device_id={where[1]}, pci_domain_id={where[2]}, L2_cache_size={_megabytes(d.known('l2_cache_size'))})"
         )
 

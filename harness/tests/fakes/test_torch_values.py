@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from masquerade.machines import load_file
+from masquerade.machines import load_file, resolve
 from masquerade.stage import Stage
 
 Ask = Callable[..., Any]
@@ -91,3 +91,27 @@ def test_asking_for_cudnns_version_asks_the_devices_too(
     record = torch_stage.run("subject", on=on, path=[tmp_path])
     assert record.touch == level
     assert [str(finding.blame) for finding in record.findings] == (["subject.py:2"] if level != "clean" else [])
+
+
+def test_hip_gives_the_unique_id_as_sixteen_letters(ask: Ask) -> None:
+    # ROCm/legacy-rocm-build issue 4203 prints 66333330-6463-3464-3030-646565323262: the bytes are f330dc4d00dee22b.
+    source = """\
+    import torch
+    def answer():
+        properties = torch.cuda.get_device_properties(0)
+        uuid = properties.uuid
+        return [str(uuid), "".join(map(chr, uuid.bytes)), f"uuid={uuid}," in str(properties), type(uuid.bytes).__name__]
+    """
+    text, letters, told, kind = ask(source, "mi300x")
+    assert letters == resolve("mi300x").devices[0]["uuid"].removeprefix("GPU-")
+    assert (text.replace("-", ""), len(text), told, kind) == (letters.encode().hex(), 36, True, "list")
+
+
+@pytest.mark.parametrize("on, there", [("h200", True), ("mi300x", False)])
+def test_the_larger_shared_memory_is_nvidias_alone(ask: Ask, on: str, there: bool) -> None:
+    # pytorch/pytorch pull request 170572: a HIP build has no such property.
+    source = """\
+    import torch
+    def answer(): return hasattr(torch.cuda.get_device_properties(0), "shared_memory_per_block_optin")
+    """
+    assert ask(source, on) is there
