@@ -87,7 +87,7 @@ def _run(
     by_id = {case.id: case for case in chosen}
     pairs = [(by_id[record.id], record) for record in run.records]
     if act and not run.interrupted and not run.failure:
-        pairs = _act(run, act, pairs, source or "unknown")
+        pairs = _act(act, pairs, source or "unknown")
     judged = [(case, case.judge(record)) for case, record in pairs]
     run.records = [record for _, record in judged]
     if not run.interrupted and not run.failure:
@@ -95,14 +95,14 @@ def _run(
     run.golden = [contract.compared(judged) for contract in _routing(case for case, _ in judged)]
 
 
-def _act(run: Run, act: str, pairs: list[tuple[Case, Any]], source: str) -> list[tuple[Case, Any]]:
+def _act(act: str, pairs: list[tuple[Case, Any]], source: str) -> list[tuple[Case, Any]]:
     """Do a golden act; gives the cases with the tables as they are afterwards."""
     from masquerade.contracts.errors import shown
 
     after = {}
     for contract in _routing(case for case, _ in pairs):
         after[contract.name], changed = contract.rewritten(act, pairs, source)
-        run.notes.append(f"{shown(contract.golden)}: {'written' if changed else f'nothing to {act}'}")
+        click.echo(f"{shown(contract.golden)}: {'written' if changed else f'nothing to {act}'}", err=True)
     return [(replace(case, owner=after.get(case.contract, case.owner)), record) for case, record in pairs]
 
 
@@ -162,8 +162,8 @@ def _matching(cases: Sequence[Case], expression: str | None) -> Sequence[Case]:
     except ExpressionError as error:
         raise click.UsageError(f"-k {error}") from None
     if not chosen:
-        near = cases[0].id if cases else "none"
-        raise click.UsageError(f"nothing to check: no id matches -k {expression!r}; the first of {len(cases)} is {near}")
+        first = f"; the first of {len(cases)} is {cases[0].id}" if cases else ""
+        raise click.UsageError(f"nothing to check: no id matches -k {expression!r}{first}")
     return chosen
 
 

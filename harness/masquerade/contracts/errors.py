@@ -30,10 +30,9 @@ class ConfigurationError(ValueError):
 
 
 def shown(file: str | os.PathLike[str]) -> str:
-    """A file's name as messages give it: relative to the working directory where it lies below it."""
+    """A file's name as messages give it: relative to the working directory where that is shorter."""
     path = os.path.abspath(file)
     try:
-        relative = os.path.relpath(path)
+        return min(os.path.relpath(path), path, key=len)
     except ValueError:  # another drive
         return path
-    return path if relative.startswith(os.pardir) else relative

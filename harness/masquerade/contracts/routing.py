@@ -186,7 +186,10 @@ class Routing(Contract):
 
     def compared(self, pairs: Iterable[tuple[Case, Record]]) -> Comparison:
         """The golden table beside the answers in records, judged or not; rows that did not run are left out."""
+        pairs = list(pairs)
         answers, table = self.answers_of(pairs), self.table or Table()
+        places = {record.place for case, record in pairs if case.contract == self.name and record.place}
+        oracle = f"{self.function}{f' in {min(map(str, places))}' if places else ''}"
         rows = []
         for machine in (variant.id for variant in self.variants() if variant.id in answers):
             golden_row = table.row(machine)
@@ -198,7 +201,7 @@ class Routing(Contract):
             ]
             rows.append(Compared(machine, tuple(cells), golden_row.source if golden_row else ""))
         count = sum(len(row) for row in answers.values())
-        return Comparison(self.name, shown(self.golden), tuple(self.problems), tuple(rows), count)
+        return Comparison(self.name, shown(self.golden), tuple(self.problems), tuple(rows), count, oracle)
 
     def rewritten(self, act: str, pairs: Iterable[tuple[Case, Record]], source: str) -> tuple[Routing, bool]:
         """After a golden act on its files, and whether that changed them. `source` is written beside new answers.

@@ -40,13 +40,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A golden table beside the answers of a run. `name` is the contract's; `answers` is the number of answers."""
+    """A golden table beside the answers of a run.
+
+    `name` is the contract's, `oracle` the function with the place of its definition, `answers` the number of answers.
+    """
 
     name: str
     file: str
     columns: tuple[str, ...]
     rows: tuple[Compared, ...]
     answers: int
+    oracle: str = ""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -111,6 +115,8 @@ def lines(comparison: Comparison) -> Iterator[str]:
     if not changes:
         return
     yield f"{comparison.name}: {len(changes)} of {comparison.answers} answers differ from {comparison.file}"
+    if comparison.oracle:
+        yield f"  asked: {comparison.oracle}"
     for group in grouped(changes):
         places = sorted({change.line for change in group.changes if change.line})
         where = f"line{'s' if len(places) > 1 else ''} {_listed(map(str, places))}" if places else "not in the table"
@@ -120,7 +126,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
             told.setdefault((change.problem, change.old, change.new), {}).update(dict.fromkeys(change.why))
         width = max(len(problem) for problem, _, _ in told)
         for (problem, old, new), whys in told.items():
-            yield f"    {problem:<{width}}  {old} -> {new}"
+            yield f"    {problem:<{width}}  want {old}, got {new}"
             yield from (f"      {reason}" for reason in list(whys)[:_MOST])
             if len(whys) > _MOST:
                 yield f"      and {len(whys) - _MOST} other reasons"

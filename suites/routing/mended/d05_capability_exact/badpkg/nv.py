@@ -1,0 +1,2 @@
+def fp8_ok(cap):
+    return tuple(cap) >= (8, 9)
