@@ -18,7 +18,7 @@ from typing import Any
 from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
-from masquerade.stage import bootstrap, fast, finder, wire
+from masquerade.stage import bootstrap, fast, wire
 from masquerade.stage.check import Check, Discovery, SubjectError
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Record
@@ -358,7 +358,12 @@ class Stage:
         found = _found(reply)
         if found is None:
             raise StageError(f"the search for {name} failed: {str((reply or {}).get('output', ''))[-500:]}")
-        return finder.discovery(name, found, self.python)
+        if not found["modules"]:
+            near = found.get("near") or []
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = meant or "; is its folder given with --path, or as path in the configuration?"
+            raise SubjectError(f"there is no module {name} in {self.python}{hint}")
+        return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
 
     def control(self) -> Record:
         """The positive control: a subject that opens a device, or without torch executes a foreign module.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib.machinery
 import importlib.util
-import json
 import mmap
 import os
 import pkgutil
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,12 +115,6 @@ def find(name: str) -> dict[str, Any]:
     for _ in name.split("."):
         root = os.path.dirname(root)
     return {"modules": list(modules), "notes": list(notes), "root": root}
-
-
-def tell(name: str, path: list[str]) -> None:
-    """Print what `find` finds as JSON, with `path` first on sys.path: for an interpreter that does this alone."""
-    sys.path[:0] = path
-    print(json.dumps(find(name)))
 
 
 def _near(name: str) -> list[str]:
