@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import steady
-from .world import Device, NoAnswerError, UnknownValueError, World
+from .world import Device, NoAnswerError, World
 
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
 DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, UNKNOWN_ERROR = 9, 12, 999
@@ -332,7 +332,7 @@ def _mig(nvml: Nvml, handle: int) -> tuple[int, int]:
 @_answers("nvmlDeviceGetMaxMigDeviceCount")
 def _mig_devices(nvml: Nvml, handle: int) -> int:
     _mig(nvml, handle)
-    raise UnknownValueError(nvml.world.id, f"devices.{nvml.card(handle).index}.mig_devices", nvml.probe)
+    raise NoAnswerError(nvml.world.id, nvml.probe, "a machine's file does not say into how many parts a card divides")
 
 
 @_answers("nvmlDeviceGetMigDeviceHandleByIndex")
@@ -368,7 +368,7 @@ def _nvlinks(nvml: Nvml) -> int:
 @_answers("nvmlDeviceGetTopologyCommonAncestor")
 def _ancestor(nvml: Nvml, one: int, other: int) -> int:
     nvml.card(one), nvml.card(other)
-    raise UnknownValueError(nvml.world.id, "interconnect_pcie", nvml.probe)
+    raise NoAnswerError(nvml.world.id, nvml.probe, "a machine's file does not say how its PCIe bus branches")
 
 
 @_answers("nvmlDeviceOnSameBoard")

@@ -60,7 +60,8 @@ answer["by"] = [pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByUUID(answe
                 pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByPciBusId(pci.busIdLegacy))]
 answer["errors"] = [error(pynvml.nvmlDeviceGetHandleByIndex, 9), error(pynvml.nvmlDeviceGetHandleByUUID, "GPU-0"),
                     error(pynvml.nvmlDeviceGetBoardId, handle), error(pynvml.nvmlDeviceGetClockInfo, handle, 2),
-                    error(pynvml.nvmlDeviceGetP2PStatus, handle, handle, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)]
+                    error(pynvml.nvmlDeviceGetP2PStatus, handle, handle, pynvml.NVML_P2P_CAPS_INDEX_NVLINK),
+                    error(pynvml.nvmlDeviceGetTopologyCommonAncestor, handle, handle)]
 pynvml.nvmlShutdown()
 answer["after"] = error(pynvml.nvmlDeviceGetCount)
 """
@@ -86,12 +87,14 @@ def test_both_bindings_answer_alike(child: Any, site: list[Path], before: str) -
     assert found["rates"] == [0, 0]
     assert found["clock"] == [1980, 1980]
     assert found["by"] == [1, 1, 1]
-    wrong, missing, board, clock, peer = found["errors"]
+    wrong, missing, board, clock, peer, ancestor = found["errors"]
     assert wrong == "NVMLError_InvalidArgument: Invalid Argument"
     assert missing == "NVMLError_NotFound: Not Found"
     assert board.startswith("NoAnswerError: pynvml.nvmlDeviceGetBoardId was called on machine h100x2")
     assert clock.startswith("UnknownValueError: pynvml.nvmlDeviceGetClockInfo asked for devices.1.memory_clock_rate")
     assert peer.startswith("UnknownValueError: pynvml.nvmlDeviceGetP2PStatus asked for interconnect")
+    # No key of a machine's file holds it, so none is asked for.
+    assert ancestor.startswith("NoAnswerError: pynvml.nvmlDeviceGetTopologyCommonAncestor was called")
     assert found["after"] == "NVMLError_Uninitialized: Uninitialized"
 
 
