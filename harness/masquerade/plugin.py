@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from masquerade.machines import Machine
     from masquerade.stage import Stage
 
@@ -26,6 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Tests marked for this hardware fail where they would be skipped: cuda, rocm, xpu, cpu, or cuda:sm_90. "
         "May be given more than once.",
     )
+    group.addoption(
+        "--contracts",
+        action="store_true",
+        help="Check the contracts of the root folder's [tool.masquerade] or masquerade.toml too.",
+    )
+    parser.addini(
+        "masquerade_contracts",
+        "Check the contracts of the configuration in every run that names no files.",
+        type="bool",
+        default=False,
+    )
     parser.addini(
         "masquerade_packages",
         "The packages under test: a test in disguise is an error where the pytest process has imported one.",
@@ -42,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "machine(*names, owners=..., env=..., present=..., absent=..., packages=..., timeout=...): runs the test once "
         "for each machine, in a process that answers as that machine would (see `masquerade machines`)",
     )
+    if config.getoption("contracts") or config.getini("masquerade_contracts"):
+        from masquerade.pytest_plugin import contract_items
+
+        contract_items.add_configuration(config)
     for platform, example in HARDWARE.items():
         config.addinivalue_line(
             "markers",
@@ -71,6 +88,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from masquerade.pytest_plugin import hardware_marks
 
         hardware_marks.something_selected(session.items, session.config.getoption("require_hardware"))
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A configuration is collected where it is named itself, as an argument or by --contracts."""
+    if file_path.name not in ("masquerade.toml", "pyproject.toml"):
+        return None
+    contract_items = sys.modules.get("masquerade.pytest_plugin.contract_items")
+    if contract_items is None:
+        if not parent.session.isinitpath(file_path):
+            return None
+        from masquerade.pytest_plugin import contract_items
+    return contract_items.collector(parent, file_path)
 
 
 class Disguised:

@@ -20,21 +20,23 @@ __all__ = ["close", "ensure_lazy", "explain", "shared_stage"]
 #: The owner of modules that a test forbids: no platform's name.
 _NOBODY = "nobody"
 
-_stages: dict[bool, Stage] = {}
+_stages: dict[tuple[str | None, bool], Stage] = {}
 
 
-def shared_stage(torch: bool = True) -> Stage:
+def shared_stage(python: str | None = None, torch: bool = True) -> Stage:
     """The stage that all tests of this process share; it starts its server at its first check.
 
-    torch: have torch preloaded, as a stage does; without it the server holds the standard library alone.
+    python: the subject's interpreter. torch: have torch preloaded, as a stage does; without it the server holds the
+    standard library alone.
     """
     from masquerade.stage import Stage
 
-    if torch not in _stages:
+    key = python, torch
+    if key not in _stages:
         if not _stages:
             atexit.register(close)
-        _stages[torch] = Stage(torch=torch)
-    return _stages[torch]
+        _stages[key] = Stage(python, torch=torch)
+    return _stages[key]
 
 
 def close() -> None:

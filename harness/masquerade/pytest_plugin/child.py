@@ -143,6 +143,7 @@ class _Telling:
 
     def __init__(self, config: pytest.Config, assignment: Assignment, tell: Writer) -> None:
         self.config, self.assignment, self.tell = config, assignment, tell
+        self.installed = False
 
     @classmethod
     def install(cls, item: pytest.Item, assignment: Assignment, tell: Writer) -> None:
@@ -152,7 +153,9 @@ class _Telling:
             hook = getattr(manager.hook, name)
             for implementation in hook.get_hookimpls():
                 hook._remove_plugin(implementation.plugin)
-        manager.register(cls(item.config, assignment, tell), "masquerade-child")
+        telling = cls(item.config, assignment, tell)
+        manager.register(telling, "masquerade-child")
+        telling.installed = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -165,7 +168,8 @@ class _Telling:
         self.tell.report(self.config, report)
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, location: Any) -> None:
-        self.tell.warning(warning_message, when, location)
+        if self.installed:  # pluggy repeats to a new plugin the warnings of earlier tests
+            self.tell.warning(warning_message, when, location)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import IO, Any
@@ -32,7 +32,7 @@ class Writer:
     def warning(self, message: warnings.WarningMessage, when: str, location: Any) -> None:
         self(
             warning={
-                "category": message.category.__name__,
+                "category": [message.category.__module__, message.category.__qualname__],
                 "text": str(message.message),
                 "filename": message.filename,
                 "lineno": message.lineno,
@@ -65,10 +65,16 @@ def report(item: pytest.Item, data: dict[str, Any]) -> Any:
     return item.config.hook.pytest_report_from_serializable(config=item.config, data=data)
 
 
+def _category(told: Any) -> type[Warning]:
+    """The class of a warning, as far as this process has it: it imports nothing for that."""
+    module, name = told if isinstance(told, list) and len(told) == 2 else ("", "")
+    found = getattr(sys.modules.get(str(module)), str(name), None)
+    return found if isinstance(found, type) and issubclass(found, Warning) else UserWarning
+
+
 def relay_warning(item: pytest.Item, told: dict[str, Any]) -> None:
     """Pass on a warning that the child caught."""
-    found = getattr(builtins, str(told.get("category")), UserWarning)
-    category = found if isinstance(found, type) and issubclass(found, Warning) else UserWarning
+    category = _category(told.get("category"))
     line = told.get("lineno")
     message = warnings.WarningMessage(
         category(str(told.get("text"))), category, str(told.get("filename")), line if isinstance(line, int) else 0

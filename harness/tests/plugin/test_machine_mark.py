@@ -69,13 +69,13 @@ def test_assertions_output_fixtures_and_properties_are_those_of_any_test(pyteste
         def test_expected():
             assert False
 
-        @pytest.mark.machine("b580")
-        def test_old():
-            warnings.warn("old thing", DeprecationWarning)
+        @pytest.mark.machine("b580", "h100", "mi355x")
+        def test_old(masquerade_machine):
+            warnings.warn(pytest.PytestWarning(f"old thing on {masquerade_machine.id}"))
         """
     )
-    result = run("-rs", "--junitxml=out.xml")
-    result.assert_outcomes(passed=2, failed=1, skipped=1, xfailed=1, warnings=1)
+    result = run("-rs", "--junitxml=out.xml", "-o", "junit_family=xunit1")
+    result.assert_outcomes(passed=4, failed=1, skipped=1, xfailed=1, warnings=3)
     result.stdout.fnmatch_lines(
         [
             "*At index 1 diff: 2 != 3*",
@@ -89,14 +89,14 @@ def test_assertions_output_fixtures_and_properties_are_those_of_any_test(pyteste
             "*logged by the test*",
             "*Captured stdout teardown*",
             "home torn down",
-            "*DeprecationWarning: old thing",
+            "*PytestWarning: old thing on h100",
             "*not today",
         ]
     )
     written = (pytester.path / "out.xml").read_text()
     assert '<property name="place" value="here"' in written
     assert 'name="test_fails[b580]"' in written and "said by the test" in written
-    assert 'tests="5"' in written and 'failures="1"' in written
+    assert 'tests="7"' in written and 'failures="1"' in written
 
 
 def test_fixtures_of_the_pytest_process_live_on(pytester, run) -> None:
