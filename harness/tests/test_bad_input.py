@@ -58,7 +58,7 @@ def test_a_subject_that_does_not_exist(one: Stage) -> None:
 
 def test_a_function_that_does_not_exist(harm) -> None:
     record = harm("def there(): pass", subject="subject:their")
-    assert worst(record)[:2] == ("call-mismatch", "AttributeError")
+    assert worst(record)[:2] == ("call-mismatch", "subject:their")
     assert "their" in record.worst.message
 
 
