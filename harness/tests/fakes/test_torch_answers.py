@@ -118,10 +118,14 @@ def test_properties_cannot_be_set_and_have_no_other_names(ask) -> None:
         except AttributeError as error: out.append(str(error))
         return out
     """
-    assert ask(source) == [False, True, "_CudaDeviceProperties", "property of '_CudaDeviceProperties' object has no setter: name"]
+    said = "property of '_CudaDeviceProperties' object has no setter: name"
+    assert ask(source) == [False, True, "_CudaDeviceProperties", said]
 
 
-COUNT = "import torch\ndef answer(): return [torch.{0}.device_count(), torch.{0}.is_available(), torch.{0}.is_initialized()]"
+COUNT = """\
+import torch
+def answer(): return [torch.{0}.device_count(), torch.{0}.is_available(), torch.{0}.is_initialized()]
+"""
 
 
 @pytest.mark.parametrize(

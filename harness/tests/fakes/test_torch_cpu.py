@@ -21,7 +21,10 @@ def answer():
 """
 
 
-@pytest.mark.parametrize("name", ["spr", "gnr", "epyc-9655", "ryzen-5950x", "graviton4", "apple-m", "power10", "h200", "b580"])
+NAMES = ["spr", "gnr", "epyc-9655", "ryzen-5950x", "graviton4", "apple-m", "power10", "h200", "b580"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_capabilities_are_the_machines(ask, name: str) -> None:
     known = machines.resolve(name).to_json()["host"]["torch_cpu"]
     told = ask(SOURCE, on=name)

@@ -1,4 +1,4 @@
-"""A device that was opened, or only asked for, cannot be used after a fork: torch says so on the machine as on a real one."""
+"""A device that was opened, or only asked for, cannot be used after a fork: torch says so as on a real machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ AGAIN = (
 )
 
 
-@pytest.mark.parametrize(("machine", "kind", "word"), [("h200", "cuda", "CUDA"), ("mi355x", "cuda", "CUDA"), ("b580", "xpu", "XPU")])
+@pytest.mark.parametrize(
+    ("machine", "kind", "word"), [("h200", "cuda", "CUDA"), ("mi355x", "cuda", "CUDA"), ("b580", "xpu", "XPU")]
+)
 @pytest.mark.parametrize("inside", ["device.init()", "torch.empty(1, device='{kind}')", "device.current_device()"])
 @pytest.mark.parametrize("before", ["device.init()", "torch.empty(1, device='{kind}')"])
 def test_an_opened_device_cannot_be_used_after_a_fork(ask, machine, kind, word, before, inside) -> None:
@@ -40,7 +42,8 @@ def test_an_opened_device_cannot_be_used_after_a_fork(ask, machine, kind, word, 
 
 
 def test_a_poisoned_fork_is_as_bad_though_nothing_was_initialized(ask) -> None:
-    source = FORKED.format(kind="cuda", before="assert device.is_available() and not device.is_initialized()", inside="device.init()")
+    counted = "assert device.is_available() and not device.is_initialized()"
+    source = FORKED.format(kind="cuda", before=counted, inside="device.init()")
     env = {"PYTORCH_NVML_BASED_CUDA_CHECK": None}
     assert ask(source, env=env) == AGAIN.format("CUDA")
     assert ask(source, env={"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}) == "None"  # NVML harms no fork
@@ -52,7 +55,8 @@ def test_a_fork_before_any_touch_may_use_the_device(ask, before: str) -> None:
 
 
 def test_a_fork_knows_that_it_is_bad(ask) -> None:
-    source = FORKED.format(kind="cuda", before="device.init()", inside="(device._is_in_bad_fork(), device.is_initialized())")
+    inside = "(device._is_in_bad_fork(), device.is_initialized())"
+    source = FORKED.format(kind="cuda", before="device.init()", inside=inside)
     assert ask(source) == "(True, False)"
 
 

@@ -50,7 +50,11 @@ MADE = {
     "torch.nn.Linear(4, 3).to(D).weight": ("D", (3, 4), "float32"),
     "torch.nn.LayerNorm(4, device=D)(torch.ones(2, 4, device=D))": ("D", (2, 4), "float32"),
     "torch.nn.functional.softmax(torch.ones(2, 4, device=D), -1)": ("D", (2, 4), "float32"),
-    "torch.nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 4, 8, device=D)] * 3)": ("D", (1, 2, 4, 8), "float32"),
+    "torch.nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 4, 8, device=D)] * 3)": (
+        "D",
+        (1, 2, 4, 8),
+        "float32",
+    ),
     "copy.deepcopy(torch.ones(2, device=D))": ("D", (2,), "float32"),
     "copy.deepcopy(torch.nn.Linear(4, 3, device=D)).weight": ("D", (3, 4), "float32"),
     "torch.nn.Parameter(torch.ones(2, device=D)).data": ("D", (2,), "float32"),
@@ -183,8 +187,9 @@ def test_every_device_of_a_host(ask) -> None:
     import torch
     def answer():
         torch.cuda.set_device(3)
-        with torch.cuda.device(5): inside = str(torch.ones(1, device="cuda").device)
-        return [str(torch.ones(1, device="cuda").device), inside, str(torch.ones(1, device="cuda:7").device), torch.cuda.current_device()]
+        def made(device): return str(torch.ones(1, device=device).device)
+        with torch.cuda.device(5): inside = made("cuda")
+        return [made("cuda"), inside, made("cuda:7"), torch.cuda.current_device()]
     """
     assert ask(source, on="h200x8") == ["cuda:3", "cuda:5", "cuda:7", 3]
 

@@ -6,8 +6,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from conftest import write
 
+from conftest import write
 from masquerade.stage import Record, Stage
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
@@ -61,7 +61,8 @@ def kernel(one: Stage, tmp_path: Path):
     def kernel(function: str, on: str, **options: object) -> Record:
         cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
         record = one.run(f"kernels:{function}", on=on, path=[tmp_path], env=cache, timeout=120, **options)
-        assert record.verdict == "ok", [(f.kind, f.what, f.message, f.stack[-4:]) for f in record.findings] + [record.output]
+        found = [(f.kind, f.what, f.message, f.stack[-4:]) for f in record.findings]
+        assert record.verdict == "ok", (found, record.output)
         return record
 
     return kernel
@@ -76,19 +77,24 @@ def kernel(one: Stage, tmp_path: Path):
         ("mi355x", ["hip", "gfx950", 64], "hsaco", "unknown-gfx950"),
     ],
 )
-def test_a_kernel_is_compiled_for_the_machine(kernel, machine: str, target: list[object], binary: str, says: str) -> None:
+def test_a_kernel_is_compiled_for_the_machine(
+    kernel, machine: str, target: list[object], binary: str, says: str
+) -> None:
     backend, arch, warp, asm, text = kernel("launch", machine).result
     assert [backend, arch, warp] == target
     assert binary in asm and says in text
 
 
-@pytest.mark.parametrize(("machine", "instruction"), [("h200", "mma.sync"), ("mi300x", "v_mfma_f32"), ("mi355x", "v_mfma_f32")])
+@pytest.mark.parametrize(
+    ("machine", "instruction"), [("h200", "mma.sync"), ("mi300x", "v_mfma_f32"), ("mi355x", "v_mfma_f32")]
+)
 def test_a_dot_becomes_the_machines_matrix_instruction(kernel, machine: str, instruction: str) -> None:
     assert instruction in kernel("launch_product", machine).result
 
 
 def test_the_driver_knows_the_machine(kernel) -> None:
-    assert kernel("properties", "h200").result == {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
+    expected = {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
+    assert kernel("properties", "h200").result == expected
     assert kernel("target", "mi355x").result == ["hip", "gfx950", 64]
 
 
@@ -102,7 +108,8 @@ def test_a_kernel_that_needs_more_shared_memory_than_the_machine_has(one: Stage,
 def test_a_machine_without_a_driver_of_triton_has_none(one: Stage, tmp_path: Path, machine: str) -> None:
     write(tmp_path, {"kernels.py": KERNEL})
     record = one.run("kernels:target", on=machine, path=[tmp_path])
-    assert record.verdict == "call-mismatch" and "active drivers" in record.worst.message, (record.verdict, record.worst)
+    assert record.verdict == "call-mismatch", record.worst
+    assert "active drivers" in record.worst.message, record.worst
 
 
 def test_importing_triton_and_decorating_opens_no_device(one: Stage, tmp_path: Path) -> None:
