@@ -103,7 +103,8 @@ def _levels(core: ModuleType, before: Surface, platform: str) -> dict[str, str]:
     # A look at all the thousands of names would cost a forked child a page of memory for most of them.
     added = itertools.takewhile(lambda name: name != before.last, reversed(vars(core)))
     prefix = "_xpu_" if platform == "xpu" else "_cuda_"
-    levels = before.levels | {name: level for name in added if name.startswith(prefix) and (level := grade(name)) != "clean"}
+    graded = {name: grade(name) for name in added if name.startswith(prefix)}
+    levels = before.levels | {name: level for name, level in graded.items() if level != "clean"}
     return {name: level for name, level in levels.items() if platform != "xpu" or not name.startswith("_cuda_")}
 
 
