@@ -27,12 +27,20 @@ CI = "CI"
 @click.command()
 @click.option("-k", "expression", metavar="EXPR", help="Only checks whose ids match: 'routing and not h100'.")
 @click.option("--contract", "names", multiple=True, metavar="NAME", help="Only this contract; may be given often.")
-@click.option("--golden", "act", type=click.Choice(ACTS),
-              help="Change the golden tables of routing contracts: create what they lack, fix what is no longer so, "
-                   "update order, layout and reasons, or trim what no longer runs. Refused in CI.")
+@click.option(
+    "--golden",
+    "act",
+    type=click.Choice(ACTS),
+    help="Change the golden tables of routing contracts: create what they lack, fix what is no longer so, "
+    "update order, layout and reasons, or trim what no longer runs. Refused in CI.",
+)
 @click.option("--source", metavar="TEXT", help="Where new answers come from, for the golden table.  [default: unknown]")
-@click.option("--config", type=click.Path(), metavar="FILE",
-              help="The configuration.  [default: the nearest masquerade.toml or pyproject.toml]")
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="The configuration.  [default: the nearest masquerade.toml or pyproject.toml]",
+)
 @conditions(timeout=None)
 @staging
 @reporting

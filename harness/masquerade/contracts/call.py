@@ -39,9 +39,7 @@ class Call:
 
 def exception(record: Record) -> Finding | None:
     """The finding that tells which exception left the call; None where none did."""
-    return next(
-        (f for f in record.findings if f.kind in _RAISED and f.phase == "call" and f.what.isidentifier()), None
-    )
+    return next((f for f in record.findings if f.kind in _RAISED and f.phase == "call" and f.what.isidentifier()), None)
 
 
 def answered(record: Record) -> bool:

@@ -34,6 +34,12 @@ def _platforms() -> tuple[Machine, ...]:
     return tuple(resolve(name) for name in kinds.PLATFORMS)
 
 
+def with_packages(machine: Machine, present: Iterable[str], absent: Iterable[str]) -> Machine:
+    """The machine with these packages present and absent; the machine here, which can have no others, as it is."""
+    here, away = tuple(present), tuple(absent)
+    return install(machine, here, away) if (here or away) and machine.platform != "here" else machine
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
     """Settings that the configuration gives for all contracts, and that a contract may give for itself.
@@ -71,8 +77,7 @@ class Conditions:
 
     def variants(self) -> tuple[Machine, ...]:
         """The machines with the packages of these conditions, each once."""
-        changed = self.present or self.absent
-        made = [install(m, self.present, self.absent) if changed else m for m in self.machines]
+        made = [with_packages(machine, self.present, self.absent) for machine in self.machines]
         return tuple({machine.id: machine for machine in made}.values())
 
     def amend(

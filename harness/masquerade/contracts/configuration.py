@@ -13,7 +13,7 @@ from masquerade.contracts import kinds, locate
 from masquerade.contracts.conditions import Conditions
 from masquerade.contracts.contract import Contract
 from masquerade.contracts.errors import ConfigurationError
-from masquerade.contracts.settings import Document, Place, attempt, hint, read, setting
+from masquerade.contracts.settings import Document, Place, hint, read, setting
 from masquerade.machines.lines import key_lines
 
 #: The kinds of contract: the class of each, as module:class. A new kind is a new line here and a module.
@@ -26,16 +26,20 @@ KINDS = {
 #: Keys that are not settings of Configuration: they are read by themselves.
 _OTHERS = ("contracts",)
 
-_files = kinds.list_of(kinds.existing)
+
+@dataclass(frozen=True, kw_only=True)
+class _Files:
+    """Settings that others are read with."""
+
+    machine_files: tuple[str, ...] = setting(kinds.machine_files, "Files and folders with machines of your own.", ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration(Conditions):
+class Configuration(Conditions, _Files):
     """What a project asks for: its contracts, and what holds for all of them. `path` and files are absolute."""
 
     root: Path
     file: Path
-    machine_files: tuple[str, ...] = setting(_files, "Files and folders with machines of your own.", ())
     python: str | None = setting(kinds.interpreter, "The subject's interpreter; masquerade need not be there.", None)
     contracts: tuple[Contract, ...] = field(default=())
 
@@ -64,24 +68,13 @@ def load(start: Path | str = ".", file: Path | str | None = None, act: str = "")
 
 def _read(tables: Mapping[str, Any], place: Place, act: str) -> Configuration | None:
     document = place.document
-    if "machine_files" in tables:
-        # The names of machines are read with these at hand; what is wrong with them is reported with the rest.
-        document.machine_files = attempt(_files, tables["machine_files"], place.at("machine_files")) or ()
-        document.problems.clear()
     root = place.root
-    path = tuple(str(folder) for folder in (root / "src", root) if folder.is_dir())
-    common = read(Configuration, tables, place, base=_Defaults(path), known=_OTHERS, root=root, file=document.file)
-    contracts = list(_contracts(tables.get("contracts"), place.at("contracts"), common or _Defaults(path), act))
+    defaults = Conditions(path=tuple(str(folder) for folder in (root / "src", root) if folder.is_dir()))
+    common = read(Configuration, tables, place, base=defaults, known=_OTHERS, root=root, file=document.file)
+    contracts = list(_contracts(tables.get("contracts"), place.at("contracts"), common or defaults, act))
     if document.problems or common is None:
         return None
     return dataclasses.replace(common, contracts=tuple(contracts))
-
-
-@dataclass(frozen=True)
-class _Defaults:
-    """Values that depend on the project."""
-
-    path: tuple[str, ...]
 
 
 def _contracts(listed: Any, place: Place, common: Any, act: str) -> Iterator[Contract]:

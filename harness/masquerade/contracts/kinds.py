@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from masquerade import machines
+from masquerade.contracts.errors import Problem
 from masquerade.contracts.settings import Kind, Place, WrongError, attempt, hint, read, spoken
-from masquerade.machines import Machine, MachineError, UnknownMachineError
+from masquerade.machines import HERE, Machine, MachineError, UnknownMachineError
 from masquerade.machines.owners import ANY
 from masquerade.stage.record import SEVERITY, Level
 
@@ -159,8 +160,23 @@ def machine(value: Any, place: Place) -> Machine:
     """The machine of this name, variants such as mi355x+aiter too."""
     try:
         return machines.resolve(text(value, place), place.document.machine_files)
-    except (UnknownMachineError, MachineError) as error:
+    except UnknownMachineError as error:
         raise WrongError(str(error)) from None
+    except MachineError as error:
+        # Not this name's fault: a file with machines cannot be used, and that is told once.
+        place.document.problems += [Problem(p.origin, p.line, "", p.message) for p in error.problems]
+        return HERE
+
+
+def machine_files(value: Any, place: Place) -> tuple[str, ...]:
+    """Files and folders with machines of the user's. Machines are known by them from here on."""
+    files = list_of(existing)(value, place)
+    try:
+        machines.names(files)
+    except MachineError as error:
+        place.document.problems += [Problem(p.origin, p.line, "", p.message) for p in error.problems]
+    place.document.machine_files = files
+    return files
 
 
 def existing(value: Any, place: Place) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from masquerade.contracts.kinds import matching
 from masquerade.contracts.settings import Place, WrongError
 
-_COMPONENT = r"[\w*?]+"
+_COMPONENT = r"(?:[^\W\d]|[*?])[\w*?]*"
 
 #: A pattern that picks among modules which were found already.
 loose = matching(rf"{_COMPONENT}(\.{_COMPONENT})*", "a module name with dots, which may hold * and **")

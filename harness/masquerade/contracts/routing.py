@@ -10,7 +10,7 @@ from typing import Any
 
 from masquerade.contracts import golden, kinds
 from masquerade.contracts.call import Call, exception
-from masquerade.contracts.conditions import Env
+from masquerade.contracts.conditions import Env, with_packages
 from masquerade.contracts.contract import Broken, Case, Contract, Discover
 from masquerade.contracts.errors import ConfigurationError, Problem, shown
 from masquerade.contracts.golden import Answer, Answers, Change, Compared, Comparison, Table
@@ -18,7 +18,7 @@ from masquerade.contracts.golden.cells import MISSING
 from masquerade.contracts.golden.table import FIRST, LAST
 from masquerade.contracts.oracle import BACKENDS, VALUES, NoAnswerError, answer, as_result
 from masquerade.contracts.settings import Keys, Place, WrongError, hint, setting, spoken
-from masquerade.machines import Machine, install
+from masquerade.machines import Machine
 from masquerade.stage.record import Finding, Record
 
 _LIBRARY = re.compile(r"([+-])([^+-]+)")
@@ -92,9 +92,10 @@ class Routing(Contract):
         if table is not None and act != "trim":
             for name in table.columns:
                 if name not in self.problems:
-                    says = f"column {name!r} is no problem of {self.name}{hint(name, self.problems)}; rename it, or "
-                    says += "`masquerade check --golden trim` takes it out"
-                    self._report_golden(table.lines[name], says)
+                    says = f"column {name!r} is no problem of {self.name}{hint(name, self.problems)}"
+                    mend = "Rename it, or take it out with `masquerade check --golden trim`"
+                    stop = "" if says.endswith("?") else "."
+                    self._report_golden(table.lines[name], f"{says}{stop} {mend}")
         if act and (why := golden.unwritable(self.golden)):
             self._report_golden(0, why)
         return replace(self, table=table, reasons=reasons)
@@ -109,7 +110,7 @@ class Routing(Contract):
                 signs = _LIBRARY.findall(libraries)
                 present = [package for sign, package in signs if sign == "+"]
                 absent = [package for sign, package in signs if sign == "-"]
-                variant = install(machine, present, absent) if signs else machine
+                variant = with_packages(machine, present, absent)
                 made[variant.id] = variant
         return tuple(made.values())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from masquerade.contracts.golden import cells
 from masquerade.contracts.golden.cells import MISSING
-from masquerade.contracts.golden.table import UNKNOWN, Answers, Row, Table
+from masquerade.contracts.golden.table import UNKNOWN, Answer, Answers, Row, Table
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,13 @@ ACTS: dict[str, Callable[[Table, Plan], Table]] = {"create": create, "fix": fix,
 def act(name: str, table: Table, reasons: Answers, plan: Plan) -> tuple[Table, Answers]:
     """The table after one of the acts, and the reasons of what it holds."""
     after = ACTS[name](table, plan)
-    kept = {}
+    kept: dict[str, dict[str, Answer]] = {}
     for row in after.rows:
         old, new = reasons.get(row.machine, {}), plan.answers.get(row.machine, {})
-        kept[row.machine] = {
-            problem: said
-            for problem in after.columns
-            if (said := (new if _renews(name, table, row, problem) else old).get(problem) or old.get(problem))
-            and cells.same(said.cell, row.cell(problem))
-        }
+        for problem in after.columns:
+            renewed = name == "update" or table.cell(row.machine, problem) != row.cell(problem)
+            for said in (new.get(problem) if renewed else None, old.get(problem)):
+                if said is not None and cells.same(said.cell, row.cell(problem)):
+                    kept.setdefault(row.machine, {})[problem] = said
+                    break
     return after, kept
-
-
-def _renews(name: str, before: Table, row: Row, problem: str) -> bool:
-    return name == "update" or before.cell(row.machine, problem) != row.cell(problem)
