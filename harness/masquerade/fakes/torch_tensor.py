@@ -93,6 +93,8 @@ def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> Non
             return run(func, args, kwargs or {})
 
     def current(device: Any) -> Any:
+        if runtime.in_bad_fork():
+            getattr(torch, kind)._lazy_init()  # raises: a fork makes C++ forget that it has called it
         # The runtime's own state: what torch.cuda.current_device() says would count as a call of the subject's.
         index = device.index if device.index is not None else runtime.current
         runtime.device(index)
