@@ -6,6 +6,7 @@ import click
 
 from masquerade import __version__
 from masquerade.cli.check import check
+from masquerade.cli.ci import ci
 from masquerade.cli.doctor import doctor
 from masquerade.cli.failures import Commands
 from masquerade.cli.machines import machines
@@ -28,5 +29,5 @@ def main() -> None:
     """
 
 
-for command in (scan, check, run, machines, doctor):
+for command in (scan, check, run, machines, ci, doctor):
     main.add_command(command)

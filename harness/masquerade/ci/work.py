@@ -1,0 +1,85 @@
+"""What a project has that CI can run: its tox environments, or its contracts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+Source = Literal["tox", "contracts"]
+
+#: What a name may hold that goes into a pipeline: it is neither an expression, nor a word of a shell, nor markup.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
+_SECONDS = 300.0  # tox may have to install plugins first
+
+
+class PlanError(ValueError):
+    """A pipeline cannot be made; the message says what is missing and how to mend it."""
+
+
+def source_of(root: Path) -> Source:
+    """`tox` where the project has a configuration of it, else `contracts`.
+
+    Raises: PlanError if it has neither.
+    """
+    if _has_tox(root):
+        return "tox"
+    if any((root / file).is_file() for file in ("masquerade.toml", "pyproject.toml")):
+        return "contracts"
+    raise PlanError(f"{root} has neither tox environments (tox.ini, tox.toml) nor contracts (masquerade.toml)")
+
+
+def _has_tox(root: Path) -> bool:
+    marks = {"tox.ini": "[tox", "tox.toml": "", "setup.cfg": "[tox:", "pyproject.toml": "[tool.tox"}
+    files = ((root / name, mark) for name, mark in marks.items())
+    return any(file.is_file() and mark in file.read_text(encoding="utf-8", errors="replace") for file, mark in files)
+
+
+def tox_environments(root: Path, label: str | None = None) -> tuple[str, ...]:
+    """The names that `tox list` gives, in its order; of one of its labels if given.
+
+    Raises: PlanError if tox is not there, fails, or knows none.
+    """
+    words = ["list", "--quiet", "--no-desc", *(["-m", label] if label else [])]
+    done = _tox(words, root)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise PlanError(f"tox list failed in {root}: {said[-1] if said else f'exit status {done.returncode}'}")
+    names = tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
+    if not names:
+        raise PlanError(f"tox knows no environment{f' with the label {label}' if label else ''} in {root}")
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise PlanError(f"tox list says {name!r}, which is no name of an environment")
+    return names
+
+
+def _tox(words: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "tox"] if find_spec("tox") else [shutil.which("tox") or ""]
+    if not program[0]:
+        raise PlanError("tox is not installed; its environments are asked of it: pip install tox")
+    command = [*program, *words]
+    try:
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise PlanError(f"tox list did not end within {_SECONDS:.0f} s in {root}") from None
+
+
+def contract_names(root: Path) -> tuple[str, ...]:
+    """The names of the contracts, in the order of the configuration.
+
+    Raises: masquerade.contracts.ConfigurationError; PlanError for a name that cannot stand in a pipeline.
+    """
+    from masquerade.contracts import load
+
+    names = tuple(contract.name for contract in load(root).contracts)
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise PlanError(f"contract {name!r}: a pipeline takes letters, digits, '.', '_', '+' and '-' alone")
+    return names
