@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -272,11 +272,26 @@ def xpu_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Answ
     }
 
 
-def unanswered(world: World, name: str) -> Answer:
-    """A function that raises NoAnswerError naming torch._C.`name`."""
+#: Name in torch._C -> a function that has no answer, made once in a server; and the machine that has none.
+_unanswered: dict[str, Answer] = {}
+_machine = ["?"]
 
+
+def prepare(names: Iterable[str]) -> None:
+    """Make a function for each name that raises NoAnswerError naming it."""
+    for name in names:
+        _unanswered[name] = _no_answer(name)
+
+
+def _no_answer(name: str) -> Answer:
     def no_answer(*args: Any, **kwargs: Any) -> Any:
-        raise NoAnswerError(world.id, f"torch._C.{name}")
+        raise NoAnswerError(_machine[0], f"torch._C.{name}")
 
     no_answer.__name__ = no_answer.__qualname__ = name
     return no_answer
+
+
+def unanswered(world: World, names: Iterable[str]) -> dict[str, Answer]:
+    """Functions that raise NoAnswerError naming themselves and the machine."""
+    _machine[0] = world.id
+    return {name: _unanswered[name] for name in names}

@@ -25,6 +25,7 @@ _META = 14
 _ENTRIES = 96
 
 _tables: dict[str, ctypes.Array[ctypes.c_void_p]] = {}
+_alive: list[object] = []
 
 
 def _table(torch: ModuleType) -> ctypes.Array[ctypes.c_void_p] | None:
@@ -41,8 +42,14 @@ def _table(torch: ModuleType) -> ctypes.Array[ctypes.c_void_p] | None:
 def prepare(torch: ModuleType) -> None:
     """Find the table, once in a server."""
     table = _table(torch)
-    if table is not None:
-        _tables["c10"] = table
+    if table is None:
+        return
+    _tables["c10"] = table
+    # A guard whose every virtual function returns 0, the count of devices among them, whatever the order.
+    zero = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: 0)
+    functions = (ctypes.c_void_p * _ENTRIES)(*[ctypes.cast(zero, ctypes.c_void_p).value] * _ENTRIES)
+    _tables["no devices"] = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
+    _alive.extend((zero, functions))
 
 
 def install(torch: ModuleType, kind: str) -> bool:
@@ -63,14 +70,10 @@ def install(torch: ModuleType, kind: str) -> bool:
     if ensure is None:
         return False
     cuda = _TYPES["cuda"]
-    before = table[cuda]
-    # An object whose every virtual function returns 0, the count of devices among them, whatever the order.
-    zero = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: 0)
-    functions = (ctypes.c_void_p * _ENTRIES)(*[ctypes.cast(zero, ctypes.c_void_p).value] * _ENTRIES)
-    thing = (ctypes.c_void_p * 1)(ctypes.addressof(functions))
-    table[cuda] = ctypes.addressof(thing)
+    before, none = table[cuda], ctypes.addressof(_tables["no devices"])
+    table[cuda] = none
     ensure()
-    if table[cuda] == ctypes.addressof(thing):
+    if table[cuda] == none:
         table[cuda] = before
         return False
     return True

@@ -15,9 +15,21 @@ from masquerade.fakes.world import NoAnswerError, World
 _NO_ENGINE = ("accelerator device", "hasPrimaryContext", "CUDA error", "NVIDIA driver", "not linked with support")
 
 
+#: Kind (cuda or xpu) -> its torch.Generator, made once in a server.
+_generators: dict[str, Any] = {}
+
+
+def prepare(torch: ModuleType, kind: str) -> None:
+    """Make what every disguise of this kind needs."""
+    if hasattr(torch, kind):
+        _generators[kind] = generator_type(torch, kind)
+
+
 def install(torch: Any, world: World, kind: str) -> None:
     """Answer for the machine's device type, `kind` (cuda or xpu)."""
-    torch.Generator = generator_type(torch, kind)
+    if kind not in _generators:
+        prepare(torch, kind)
+    torch.Generator = _generators[kind]
     _pin(torch, getattr(torch, kind))
     _explain_backward(torch, world)
 

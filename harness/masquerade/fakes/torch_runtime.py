@@ -8,15 +8,18 @@ from copy import copy
 from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import torch_cudnn, torch_guard, torch_host, torch_tensor
+from masquerade.fakes import torch_c, torch_cudnn, torch_guard, torch_host, torch_streams, torch_tensor
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
-from masquerade.fakes.torch_streams import event_base, rebase, stream_base
 from masquerade.fakes.world import NoAnswerError, World
 
-#: Set by the server once, so that no child reads the stub file: the names that each prefix has in the installed torch.
+#: Set by the server once, so that no child reads the stub file: the names that each prefix has in the installed torch,
+#: and those of them that only a build for the platform has.
 _names: dict[str, tuple[str, ...]] = {}
+
+#: More names than a fake adds to torch._C.
+_ROOM = 400
 
 
 def prepare(torch: ModuleType) -> None:
@@ -27,7 +30,24 @@ def prepare(torch: ModuleType) -> None:
     _names["accelerator"] = tuple(
         name for name in dir(core) if name.startswith("_accelerator_") or name == "_get_accelerator"
     )
+    torch_c.prepare(name for names in _names.values() for name in names)
+    for prefix, properties in (("cuda", "_CudaDeviceProperties"), ("xpu", "_XpuDeviceProperties")):
+        _names[f"{prefix} alone"] = tuple(
+            name for name in (*_names[prefix], properties) if hasattr(core, name) and name not in _EVERYWHERE
+        )
     torch_guard.prepare(torch)
+    for kind in ("cuda", "xpu"):
+        torch_host.prepare(torch, kind)
+        torch_streams.prepare(torch, kind)
+    _make_room(core)
+
+
+def _make_room(core: ModuleType) -> None:
+    """Let torch._C's namespace grow here: with no room for a fake's names each child would copy it whole."""
+    names, space = [f"_masquerade_room_{number}" for number in range(_ROOM)], vars(core)
+    space.update(dict.fromkeys(names))
+    for name in names:
+        del space[name]
 
 
 def install(world: World) -> None:
@@ -126,10 +146,8 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     torch_tensor.install_methods(torch, prefix, runtime)
     torch_host.install(torch, world, prefix)
     given = answers(runtime, on_open)
-    for name in _names[prefix]:
-        setattr(core, name, given.get(name) or unanswered(world, name))
-    for name, answer in given.items():
-        setattr(core, name, answer)
+    # Straight into the namespace: setattr would look for an interned copy of each name, all over the memory.
+    vars(core).update({**unanswered(world, _names[prefix]), **given})
     device._initialized = False
     device._is_in_bad_fork = runtime.in_bad_fork
     device._exchange_device = getattr(core, f"_{prefix}_exchangeDevice")
@@ -138,13 +156,7 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     name = properties.__name__
     setattr(core, name, properties)
     setattr(device, name, properties)
-    raw = {"cuda": ("cuda_stream", "cuda_event"), "xpu": ("sycl_queue", "sycl_event")}[prefix]
-    for cls_name, base in (("Stream", stream_base(runtime, raw[0])), ("Event", event_base(runtime, raw[1]))):
-        made = rebase(getattr(device, cls_name), base)
-        setattr(device, cls_name, made)
-        setattr(device.streams, cls_name, made)
-    if hasattr(device, "ExternalStream"):
-        device.ExternalStream = device.streams.ExternalStream = rebase(device.ExternalStream, device.Stream)
+    torch_streams.install(torch, runtime)
     if prefix == "cuda":
         # Under both names: a reload of torch.cuda takes it from torch._C again.
         core._cudart = device._cudart = _cudart(world, runtime)
@@ -158,13 +170,8 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
 def _take(torch: ModuleType, device: Any, prefix: str) -> None:
     """Remove from a torch built for that platform what a build for another one does not have."""
     core = torch._C
-    for name in _names[prefix]:
-        # Functions that every build has stay: a CPU build lists these too.
-        if hasattr(core, name) and name not in _EVERYWHERE:
-            delattr(core, name)
-    for name in ("_CudaDeviceProperties", "_XpuDeviceProperties"):
-        if prefix in name.lower() and hasattr(core, name):
-            delattr(core, name)
+    for name in _names[f"{prefix} alone"]:
+        delattr(core, name)
     if prefix == "cuda":
         device._cudart = None
         vars(core).pop("_cudart", None)
@@ -274,8 +281,9 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
         "_accelerator_resetPeakStats": lambda index: None,
         "_get_accelerator": lambda *a: torch.device(kind),
     }
-    for name in _names["accelerator"]:
-        setattr(core, name, answers.get(name) or unanswered(world, name))
+    given = unanswered(world, _names["accelerator"])
+    given.update((name, answer) for name, answer in answers.items() if name in given)
+    vars(core).update(given)
 
 
 def _set_cpu(torch: ModuleType, world: World) -> None:

@@ -6,13 +6,47 @@ No work runs on a faked device, so every stream is idle and every event has pass
 from __future__ import annotations
 
 import itertools
-from types import CellType, FunctionType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from masquerade.fakes.torch_c import Runtime
 from masquerade.fakes.world import NoAnswerError
 
 _numbers = itertools.count(3)
+
+#: Kind (cuda or xpu) -> the classes over answers, made once in a server; and the runtime that answers in this process.
+_classes: dict[str, dict[str, type]] = {}
+_running: dict[str, Runtime] = {}
+
+#: Kind -> the attributes that hold the native handles of a stream and of an event.
+_HANDLES = {"cuda": ("cuda_stream", "cuda_event"), "xpu": ("sycl_queue", "sycl_event")}
+
+
+def prepare(torch: ModuleType, kind: str) -> None:
+    """Make the classes. They ask for the runtime when they are used."""
+    device = getattr(torch, kind, None)
+    if device is None:
+        return
+    stream, event = _HANDLES[kind]
+    made = {
+        "Stream": rebase(device.Stream, stream_base(torch, kind, stream)),
+        "Event": rebase(device.Event, event_base(torch, kind, event)),
+    }
+    if hasattr(device, "ExternalStream"):
+        made["ExternalStream"] = rebase(device.ExternalStream, made["Stream"])
+    _classes[kind] = made
+
+
+def install(torch: ModuleType, runtime: Runtime) -> None:
+    """Put the classes in the place of torch's own."""
+    kind = runtime.kind
+    if kind not in _classes:
+        prepare(torch, kind)
+    _running[kind] = runtime
+    device = getattr(torch, kind)
+    for name, cls in _classes[kind].items():
+        setattr(device, name, cls)
+        setattr(device.streams, name, cls)
 
 
 def rebase(cls: type, base: type) -> type:
@@ -43,9 +77,8 @@ def rebase(cls: type, base: type) -> type:
     return made
 
 
-def stream_base(runtime: Runtime, raw: str) -> type:
+def stream_base(torch: ModuleType, kind: str, raw: str) -> type:
     """The base of a stream class; `raw` is the name of the attribute with the native handle."""
-    torch, kind = runtime.torch, runtime.kind
 
     class StreamBase:
         stream_id: int
@@ -62,13 +95,13 @@ def stream_base(runtime: Runtime, raw: str) -> type:
             device_type: int = 0,
             stream_ptr: int = 0,
         ) -> Any:
-            self = super().__new__(cls)
+            self, runtime = super().__new__(cls), _running[kind]
             runtime.start()
             index = runtime.current if device_index < 0 else device_index
             named = stream_id or device_index >= 0
             self.stream_id = stream_id if named else next(_numbers)
             self.device_index, self.device_type = index, runtime.stream_triple()[2]
-            self.device = torch.device(kind if kind == "xpu" else "cuda", index)
+            self.device = torch.device(kind, index)
             self.priority = priority
             setattr(self, raw, stream_ptr or self.stream_id)
             return self
@@ -81,11 +114,12 @@ def stream_base(runtime: Runtime, raw: str) -> type:
 
         @staticmethod
         def priority_range() -> tuple[int, int]:
-            if runtime.world.platform == "cuda":
+            world = _running[kind].world
+            if world.platform == "cuda":
                 # c10/cuda/CUDAStream.h: the card's range cut to four priorities; (0, -3) was read on an H200 with
                 # torch 2.11.
                 return (0, -3)
-            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Stream.priority_range")
+            raise NoAnswerError(world.id, f"torch.{kind}.Stream.priority_range")
 
         def __eq__(self, other: object) -> bool:
             key = ("stream_id", "device_index", "device_type")
@@ -103,16 +137,15 @@ def stream_base(runtime: Runtime, raw: str) -> type:
     return StreamBase
 
 
-def event_base(runtime: Runtime, raw: str) -> type:
+def event_base(torch: ModuleType, kind: str, raw: str) -> type:
     """The base of an event class."""
-    torch, kind = runtime.torch, runtime.kind
 
     class EventBase:
         device: Any
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             self = super().__new__(cls)
-            self.device = torch.device("xpu" if kind == "xpu" else "cuda", runtime.current)
+            self.device = torch.device(kind, _running[kind].current)
             setattr(self, raw, 0)
             return self
 
@@ -129,9 +162,9 @@ def event_base(runtime: Runtime, raw: str) -> type:
             return None
 
         def elapsed_time(self, other: Any) -> float:
-            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
+            raise NoAnswerError(_running[kind].world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
 
         def ipc_handle(self) -> bytes:
-            raise NoAnswerError(runtime.world.id, f"torch.{kind}.Event.ipc_handle")
+            raise NoAnswerError(_running[kind].world.id, f"torch.{kind}.Event.ipc_handle")
 
     return EventBase

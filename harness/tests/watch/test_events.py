@@ -201,3 +201,10 @@ def test_another_subjects_interpreter_is_named_python_whatever_its_suffix(run: R
     suffix = Path(sys.executable).name
     record = run(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])\n# {suffix}\n")
     assert found(record) == [("subprocess", "python", 2)]
+
+
+def test_a_thread_of_library_code_alone_is_blamed_where_it_was_started(one: Stage, tmp_path: Path) -> None:
+    source = "import threading, torch\nt = threading.Thread(target=torch.cuda.init)\nt.start()\nt.join()\n"
+    write(tmp_path, {"starts.py": source})
+    record = one.run("starts", on="cuda", path=[tmp_path])
+    assert ("device-init", "starts.py:3") in [(f.kind, str(f.blame)) for f in record.findings], told(record)
