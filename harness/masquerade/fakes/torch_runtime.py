@@ -258,7 +258,7 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
 
         return answer
 
-    answers = {
+    answers: dict[str, Answer] = {
         "_accelerator_getAccelerator": lambda: torch.device(kind),
         "_accelerator_hooks_device_count": call("getDeviceCount"),
         "_accelerator_hooks_set_current_device": call("setDevice"),

@@ -162,7 +162,8 @@ def event_base(torch: ModuleType, kind: str, raw: str) -> type:
             return None
 
         def elapsed_time(self, other: Any) -> float:
-            raise NoAnswerError(_running[kind].world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
+            world = _running[kind].world
+            raise NoAnswerError(world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
 
         def ipc_handle(self) -> bytes:
             raise NoAnswerError(_running[kind].world.id, f"torch.{kind}.Event.ipc_handle")
