@@ -94,11 +94,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """A configuration is collected where it is named itself, as an argument or by --contracts."""
     if file_path.name not in ("masquerade.toml", "pyproject.toml"):
         return None
-    contract_items = sys.modules.get("masquerade.pytest_plugin.contract_items")
-    if contract_items is None:
-        if not parent.session.isinitpath(file_path):
-            return None
-        from masquerade.pytest_plugin import contract_items
+    if "masquerade.pytest_plugin.contract_items" not in sys.modules and not parent.session.isinitpath(file_path):
+        return None
+    from masquerade.pytest_plugin import contract_items
+
     return contract_items.collector(parent, file_path)
 
 
