@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import socket
@@ -93,6 +94,8 @@ def _run_child(
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
+    # The thread of pytest's faulthandler_timeout is lost in a fork, and a child that fails would wait for it for ever.
+    faulthandler.cancel_dump_traceback_later()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

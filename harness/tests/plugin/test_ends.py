@@ -164,6 +164,13 @@ def test_processes_that_a_test_leaves_end_with_it(pytester, run) -> None:
     assert ended(Path("/proc") / pid / "stat")
 
 
+def test_a_failure_does_not_wait_for_the_thread_of_faulthandler_timeout(pytester, run) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.machine('b580', timeout=20)\ndef test_it():\n    assert 1 == 2\n")
+    result = run("-o", "faulthandler_timeout=100")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
 def test_a_breakpoint_says_what_it_needs(pytester, run) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.machine('b580')\ndef test_it():\n    breakpoint()\n")
     result = run()
