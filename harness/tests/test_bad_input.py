@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases import matches, named, told
-from processes import below
+from processes import below, end
 
 from conftest import Run
 from masquerade.stage import Record, Stage
@@ -134,15 +134,25 @@ def test_a_subject_that_forks_and_leaves_children(harm) -> None:
     record = harm(
         """
         import os, subprocess, time
+        read, write = os.pipe()
+        def started(pid):
+            print("started", pid, flush=True)
+            os.write(write, b".")
         for _ in range(3):
             if os.fork() == 0:
                 os.setsid()
                 if os.fork() == 0:
+                    started(os.getpid())
                     time.sleep(100)
-                time.sleep(100)
-        subprocess.Popen(["sleep", "100"], start_new_session=True)
+                started(os.getpid())
+                os._exit(0)  # its child is an orphan now
+        started(subprocess.Popen(["sleep", "100"], start_new_session=True).pid)
+        for _ in range(7):
+            os.read(read, 1)
         """
     )
+    started = {int(line.split()[1]) for line in record.output.splitlines() if line.startswith("started")}
+    assert len(started) == 7 and end(started) == set()
     assert worst(record)[0] == "subprocess"
     assert {finding.what for finding in record.findings} >= {"os.fork", "sleep"}
 
