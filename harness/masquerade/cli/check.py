@@ -98,8 +98,7 @@ def _run(
         pairs = _act(act, pairs, source or "unknown")
     judged = [(case, case.judge(record)) for case, record in pairs]
     run.records = [record for _, record in judged]
-    if not run.interrupted and not run.failure:
-        run.broken = list(finish(cases, judged))
+    run.broken = list(finish(cases, judged))
     run.golden = [contract.compared(judged) for contract in _routing(case for case, _ in judged)]
 
 

@@ -146,6 +146,13 @@ def test_a_crash_or_a_failed_import_stays_what_it_is(moe, stage) -> None:
         assert {record.findings for record in judged(moe(), stage).values()} == {(finding,)}
 
 
+def test_a_missing_function_or_a_failed_factory_is_no_answer(moe, stage) -> None:
+    for what in ("pkg.route:select", "factory tests.factories:make", "counted probes"):
+        finding = Finding("call-mismatch", what, "call", None, message="AttributeError: no such thing")
+        stage.findings, stage.answers = {"pkg.route:select": (finding,)}, {}
+        assert {record.findings for record in judged(moe(), stage).values()} == {(finding,)}
+
+
 def test_an_answer_beside_a_foreign_module_is_compared_and_the_module_told(moe, stage) -> None:
     foreign = Finding("forbidden-import", "aiter", "call", None)
     stage.findings, stage.answers = {"routing/moe/small@h100": (foreign,)}, {**ALL_CK, "routing/moe/small@h100": "x"}
