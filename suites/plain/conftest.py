@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-# once, before the forks: each child has it, and none pays for it
+import torch  # noqa: F401  once, before the forks: each child has it, and none pays for it
 
 #: Functions of torch that open a device, or poison every later fork on a CUDA build.
 PROBES = {
