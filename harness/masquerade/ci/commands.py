@@ -11,8 +11,6 @@ from masquerade.ci import pins
 from masquerade.ci.plan import Job
 from masquerade.ci.work import Source
 
-TOX = f"pipx run tox=={pins.TOX}"
-
 #: The page that a job of contracts leaves.
 PAGE = "masquerade.html"
 
@@ -22,7 +20,6 @@ class Commands:
     """How the jobs of one pipeline run. `install` is what pip installs beside masquerade where contracts are run."""
 
     source: Source
-    tox: str = TOX
     install: str = ""
 
     def preparation(self, python: str) -> tuple[str, ...]:
@@ -38,9 +35,12 @@ class Commands:
             return self.environments(",".join(job.names), job)
         return self.contracts(shlex.quote(selection(job)), service, program)
 
-    def environments(self, listed: str, job: Job | None = None) -> str:
+    def environments(self, listed: str, job: Job | None = None, python: str = "") -> str:
+        """tox on environments. `python` is what tox runs on, and with it each environment that names no other."""
+        chosen = f"--python {python} " if python else ""
         lane = job.hardware if job else None
-        return f"{self.tox} run -e {listed}{f' -- --require-hardware {lane.platform}' if lane else ''}"
+        required = f" -- --require-hardware {lane.required}" if lane else ""
+        return f"pipx run {chosen}tox=={pins.TOX} run -e {listed}{required}"
 
     def contracts(self, selected: str, service: str, program: str = "masquerade") -> str:
         return f"{program} check -k {selected} --report {service} --report html:{PAGE}"

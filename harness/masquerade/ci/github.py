@@ -47,7 +47,7 @@ def pipeline(
 
 def _matrix(jobs: Sequence[Job], commands: Commands, pythons: Sequence[str], runner: str) -> dict[str, Any]:
     of_tox = commands.source == "tox"
-    run = commands.environments('"$WHAT"') if of_tox else commands.contracts('"$WHAT"', "github")
+    run = commands.environments('"$WHAT"', python="python") if of_tox else commands.contracts('"$WHAT"', "github")
     steps = [
         _checkout(),
         {"uses": _pinned("actions/setup-python"), "with": {"python-version": "\n".join(pythons)}},

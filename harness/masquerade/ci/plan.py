@@ -14,25 +14,29 @@ PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 
 @dataclass(frozen=True)
 class Hardware:
-    """A lane: an environment that needs a real device, and the agents' queue that has one."""
+    """A lane: an environment that needs a real device, and the agents' queue that has one.
+
+    `required` is a platform, or one arch of it: cuda, rocm:gfx950.
+    """
 
     environment: str
-    platform: str
+    required: str
     queue: str
 
     @classmethod
     def parse(cls, text: str) -> Hardware:
-        """ENVIRONMENT=PLATFORM@QUEUE, as in numerics-cuda=cuda@gpu-h200.
+        """ENVIRONMENT=PLATFORM@QUEUE or ENVIRONMENT=PLATFORM:ARCH@QUEUE, as in numerics=rocm:gfx950@mi355x.
 
         Raises: PlanError.
         """
         environment, _, rest = text.partition("=")
-        platform, _, queue = rest.partition("@")
-        if not all(map(NAME.fullmatch, (environment, platform, queue))):
+        required, _, queue = rest.partition("@")
+        platform, colon, arch = required.partition(":")
+        if not all(map(NAME.fullmatch, (environment, platform, queue, arch or "any"))) or (colon and not arch):
             raise PlanError(f"{text!r} is no lane of hardware; write ENVIRONMENT=PLATFORM@QUEUE, as in gpu=cuda@h200")
         if platform not in PLATFORMS:
             raise PlanError(f"{text!r}: {platform!r} is no platform; known: {', '.join(PLATFORMS)}")
-        return cls(environment, platform, queue)
+        return cls(environment, required, queue)
 
 
 @dataclass(frozen=True)

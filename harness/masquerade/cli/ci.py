@@ -31,7 +31,7 @@ _OPTIONS = (
                       "--report json:FILE, or a JSON object of seconds by name."),
     click.option("-m", "--label", metavar="LABEL", help="Only the environments of this label of tox."),
     click.option("--skip", multiple=True, metavar="NAME", help="Leave these out; a pattern as in release*."),
-    click.option("--hardware", multiple=True, metavar="ENV=PLATFORM@QUEUE",
+    click.option("--hardware", multiple=True, metavar="ENV=PLATFORM[:ARCH]@QUEUE",
                  help="An environment that needs a device: it runs where agents have one, with --require-hardware."),
     click.option("--queue", metavar="NAME", help="Buildkite's queue or GitHub's runner for all other jobs."),
     click.option("--python", "pythons", multiple=True, metavar="X.Y",

@@ -18,24 +18,13 @@ def test_it_prints_or_writes_the_same(ci, contracts_project, tmp_path) -> None:
 
 
 def test_its_head_is_the_command_that_makes_it_again(ci, contracts_project, tmp_path) -> None:
-    (tmp_path / "times.json").write_text('{"lazy-core": 60, "lazy.ops": 5}')
-    words = [
-        "-n",
-        "2",
-        "--timings",
-        str(tmp_path / "times.json"),
-        "--skip",
-        "calls*",
-        "--python",
-        "3.11",
-        "--python",
-        "3.13",
-    ]
+    (tmp_path / "times.json").write_text('{"lazy-core": 60, "lazy.ops": 5, "calls_1": 5}')
+    words = ["-n", "2", "--timings", tmp_path / "times.json", "--python", "3.11", "--python", "3.13"]
     made = ci("github", "--root", contracts_project, *words).stdout
     program, command, service, *again = shlex.split(made.splitlines()[1].lstrip("# "))
     assert (program, command, service) == ("masquerade", "ci", "github")
     assert ci(service, "--root", contracts_project, *again).stdout == made
-    assert "calls_1" not in made and 'python-version: "3.11\\n3.13"' in made
+    assert "/lazy.ops/ or /calls_1/" in made and 'python-version: "3.11\\n3.13"' in made
 
 
 def test_tox_comes_before_contracts_unless_said_otherwise(ci, tox_project) -> None:

@@ -84,7 +84,9 @@ def test_environments_are_called_by_tox_alone(ci, yaml, tox_project) -> None:
         "lint,py311-cuda,py312-cuda",
         "py311-cpu,py312-cpu",
     ]
-    assert [step["run"] for step in checks["steps"] if "run" in step] == [f'pipx run tox=={pins.TOX} run -e "$WHAT"']
+    assert [step["run"] for step in checks["steps"] if "run" in step] == [
+        f'pipx run --python python tox=={pins.TOX} run -e "$WHAT"'
+    ]
     assert lane["runs-on"] == ["self-hosted", "gpu-h200"]
     assert [step["run"] for step in lane["steps"] if "run" in step] == [
         f"pipx run tox=={pins.TOX} run -e gpu -- --require-hardware cuda"

@@ -35,7 +35,8 @@ def test_a_lane_of_hardware_is_a_job_of_its_own() -> None:
     lane = Hardware.parse("gpu=cuda@gpu-h200")
     jobs = plan(("lint", "gpu", "types"), 1, {}, [lane])
     assert jobs == (Job(("lint", "types")), Job(("gpu",), None, lane))
-    assert (lane.platform, lane.queue) == ("cuda", "gpu-h200")
+    assert (lane.required, lane.queue) == ("cuda", "gpu-h200")
+    assert Hardware.parse("gpu=rocm:gfx950@q").required == "rocm:gfx950"
 
 
 @given(
@@ -51,7 +52,18 @@ def test_every_name_is_in_one_job_and_no_job_is_much_longer_than_the_best(times:
 
 
 @pytest.mark.parametrize(
-    "text", ["gpu", "gpu=cuda", "gpu=cuda@", "=cuda@q", "g pu=cuda@q", "gpu=tpu@q", "gpu=cuda@${{x}}"]
+    "text",
+    [
+        "gpu",
+        "gpu=cuda",
+        "gpu=cuda@",
+        "=cuda@q",
+        "g pu=cuda@q",
+        "gpu=tpu@q",
+        "gpu=rocm:@q",
+        "gpu=rocm:a b@q",
+        "gpu=cuda@${{x}}",
+    ],
 )
 def test_a_lane_that_is_none_is_refused_with_its_form(text: str) -> None:
     with pytest.raises(PlanError, match=r"ENVIRONMENT=PLATFORM@QUEUE|no platform"):
