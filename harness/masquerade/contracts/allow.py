@@ -17,7 +17,7 @@ class Allow:
     """One exception. It matches a finding in a module that is checked, or whose line is to blame."""
 
     module: str = setting(patterns.loose, "The module that is checked, or whose line is to blame; a pattern.")
-    machine: str = setting(kinds.text, "A machine, a platform, or a pattern of machines such as h100*.")
+    machine: str = setting(kinds.text, "A machine, a platform, or a pattern of machines such as `h100*`.")
     kind: str = setting(kinds.one_of(*SEVERITY), "The kind of finding.")
     what: str = setting(kinds.text, "The probe, module, library or variable; a pattern. Without it: any.", "*")
     reason: str = setting(kinds.text, "Why it is borne.")

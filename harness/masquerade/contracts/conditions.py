@@ -65,8 +65,10 @@ class Conditions:
     )
     present: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Optional packages that are installed.", ())
     absent: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Packages that are not installed.", ())
-    timeout: float = setting(kinds.positive_seconds, "Seconds that a check may take.", 60.0)
-    settle: float = setting(kinds.seconds, "Seconds that threads may take to end after an import or a call.", 1.0)
+    timeout: float = setting(kinds.positive_seconds, "Seconds that a check may take; 60 without it.", 60.0)
+    settle: float = setting(
+        kinds.seconds, "Seconds that threads may take to end after an import or a call; 1 without it.", 1.0
+    )
 
     def wrong(self) -> Iterator[tuple[Keys, str]]:
         """What does not fit together, as (keys, message)."""

@@ -17,7 +17,7 @@ class Imports(Contract):
 
     modules: tuple[str, ...] = setting(
         kinds.some_of(patterns.rooted),
-        "Modules to import: pkg with all below it, pkg.* for one level, pkg.** for all levels below.",
+        "Modules to import: `pkg` with all below it, `pkg.*` for one level, `pkg.**` for all levels below.",
     )
     exclude: tuple[str, ...] = setting(kinds.list_of(patterns.loose), "Modules to leave out; patterns alike.", ())
 

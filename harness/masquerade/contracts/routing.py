@@ -63,7 +63,7 @@ class Routing(Contract):
         kinds.table_of(kinds.object_of(Asked), column), "The problems by name: args, kwargs, factory, env of each."
     )
     libraries: tuple[str, ...] = setting(
-        kinds.some_of(library_set), 'Sets of packages for every machine: ["", "+aiter", "-aiter"].', ("",)
+        kinds.some_of(library_set), 'Sets of packages for every machine, as `["", "+aiter", "-aiter"]`.', ("",)
     )
     golden: str = setting(kinds.file, "The golden table's file; its reasons lie beside it, in a .reasons.json file.")
     answers: str = setting(
