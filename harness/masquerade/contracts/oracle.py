@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from masquerade.contracts.call import answered, exception, spoken
 from masquerade.contracts.golden import cells
 from masquerade.contracts.golden.table import Answer
@@ -9,6 +11,9 @@ from masquerade.stage.record import Finding, Record
 
 #: What the answers of a routing contract are: the names of backends, or any values that JSON can hold.
 BACKENDS, VALUES = "backends", "values"
+
+#: Characters of the longest answer that a table can show.
+LONGEST = 200
 
 
 class NoAnswerError(ValueError):
@@ -29,10 +34,19 @@ def answer(record: Record, answers: str) -> Answer | None:
         return None
     if isinstance(result, dict) and result.keys() == {"raised", "message"}:
         return Answer(cells.raised(str(result["raised"])), str(result["message"]))
-    if answers == VALUES:
-        if isinstance(result, dict) and result.keys() == {"type", "repr"}:
-            raise NoAnswerError(f"{result['repr']} is a {result['type']}; an answer is a value that JSON can hold")
-        return Answer(cells.value(result))
+    found = _value(result) if answers == VALUES else _backend(result)
+    if len(found.cell) > LONGEST:
+        raise NoAnswerError(f"{found.cell[:40]}... has {len(found.cell)} characters; a cell holds up to {LONGEST}")
+    return found
+
+
+def _value(result: Any) -> Answer:
+    if isinstance(result, dict) and result.keys() == {"type", "repr"}:
+        raise NoAnswerError(f"{result['repr']} is a {result['type']}; an answer is a value that JSON can hold")
+    return Answer(cells.value(result))
+
+
+def _backend(result: Any) -> Answer:
     if isinstance(result, str):
         return Answer(cells.name(result))
     if isinstance(result, dict) and isinstance(result.get("backend"), str):

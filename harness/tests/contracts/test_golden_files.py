@@ -186,6 +186,15 @@ def test_a_name_that_could_be_misread_stands_in_quotes(text: str) -> None:
     assert cells.name(text) == json.dumps(text).replace("|", "\\u007c") and cells.plain(cells.name(text)) == text
 
 
+@pytest.mark.parametrize("text", ["a\u202eb", "a\ud800", "\u200b", "a\x7f"])
+def test_what_a_reader_cannot_see_is_escaped(text: str, tmp_path: Path) -> None:
+    assert cells.name(text).isascii() and cells.plain(cells.name(text)) == text
+    answer = Answer(cells.name(text), text, {text: text})
+    golden.write(tmp_path / "g.md", Table(("p",), (Row("m", {"p": answer.cell}, f"PR {text}"),)), {"m": {"p": answer}})
+    assert golden.read_reasons(tmp_path / "g.md")["m"]["p"] == answer
+    assert text not in (tmp_path / "g.md").read_text() + golden.reasons_file(tmp_path / "g.md").read_text()
+
+
 @pytest.mark.parametrize(
     "one, other, same",
     [

@@ -125,6 +125,12 @@ def test_what_is_no_answer_is_a_finding_of_its_cell(moe, stage, result, shown) -
     assert [record.verdict for record in records.values()].count("ok") == 3
 
 
+def test_an_answer_that_no_table_can_show_is_a_finding(moe, stage) -> None:
+    stage.answers = {**ALL_CK, "routing/moe/small@h100": "x" * 201}
+    [(_, what, message)] = told(judged(moe(), stage)["routing/moe/small@h100"])
+    assert what == "small: no answer" and message.endswith("... has 201 characters; a cell holds up to 200")
+
+
 def test_any_values_where_the_contract_says_so(moe, stage) -> None:
     table = TABLE.replace("ck   ", "true ").replace("aiter", "[false,0]")
     stage.answers = {"pkg.route:select": True, "routing/moe/large@mi355x": [False, 0]}

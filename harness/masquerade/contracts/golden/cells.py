@@ -19,8 +19,9 @@ def name(text: str) -> str:
 
 
 def value(answer: Any) -> str:
-    """The cell of an answer that is any value of JSON."""
-    return json.dumps(answer, ensure_ascii=False).replace("|", "\\u007c")
+    """The cell of an answer that is any value of JSON; what a reader could not see is escaped."""
+    text = json.dumps(answer, ensure_ascii=False)
+    return (text if text.isprintable() else json.dumps(answer)).replace("|", "\\u007c")
 
 
 def raised(exception: str) -> str:

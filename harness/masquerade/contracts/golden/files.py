@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from masquerade.contracts.errors import ConfigurationError, Problem, shown
+from masquerade.contracts.golden import cells
 from masquerade.contracts.golden.parsing import parse
 from masquerade.contracts.golden.table import Answer, Answers, Table, render
 
@@ -99,7 +100,7 @@ def _reasons_text(reasons: Answers) -> str:
     rows = []
     for machine, answers in reasons.items():
         told = [
-            f"  {json.dumps(problem)}: {json.dumps(_said(answer), ensure_ascii=False)}"
+            f"  {json.dumps(problem)}: {cells.value(_said(answer))}"
             for problem, answer in answers.items()
             if answer.reason or answer.refused
         ]

@@ -73,4 +73,5 @@ def _line(cells: Iterable[str], widths: Iterable[int]) -> str:
 
 
 def _escaped(source: str) -> str:
-    return " ".join(source.split()).replace("|", "\\|")
+    seen = "".join(char if char.isprintable() else " " for char in source)
+    return " ".join(seen.split()).replace("|", "\\|")
