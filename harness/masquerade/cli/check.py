@@ -25,6 +25,7 @@ CI = "CI"
 
 
 @click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("-k", "expression", metavar="EXPR", help="Only checks whose ids match: 'routing and not h100'.")
 @click.option("--contract", "names", multiple=True, metavar="NAME", help="Only this contract; may be given often.")
 @click.option(
@@ -48,6 +49,7 @@ CI = "CI"
 @click.pass_context
 def check(
     ctx: click.Context,
+    files: tuple[Path, ...],
     expression: str | None,
     names: tuple[str, ...],
     act: str | None,
@@ -62,7 +64,8 @@ def check(
 ) -> None:
     """Check all contracts of [tool.masquerade] in pyproject.toml, or of masquerade.toml.
 
-    Options for the subject (--path, --env and so on) come on top of what the configuration says.
+    With files, only what they bear on: the imports of their modules and the calls into their packages, which is what a
+    hook wants before a commit. Options for the subject (--path, --env and so on) come on top of the configuration.
 
     \b
     Examples:
@@ -79,6 +82,8 @@ def check(
     with ports.stage(python=python or configuration.python, isolation=isolation, jobs=jobs) as stage:
         cases = collect(contracts, stage.discover)
         chosen = _matching(cases, expression)
+        if files:
+            chosen = _touched(chosen, files, configuration)
         run = Run(_machines(chosen), replace(reporting, levels=dict(configuration.levels)))
         run.roots += dict.fromkeys([str(configuration.root), *(folder for c in contracts for folder in c.path)])
         _run(run, stage, cases, chosen, act, source)
@@ -171,6 +176,20 @@ def _matching(cases: Sequence[Case], expression: str | None) -> Sequence[Case]:
     if not chosen:
         first = f"; the first of {len(cases)} is {cases[0].id}" if cases else ""
         raise click.UsageError(f"nothing to check: no id matches -k {expression!r}{first}")
+    return chosen
+
+
+def _touched(cases: Sequence[Case], files: tuple[Path, ...], configuration: Configuration) -> Sequence[Case]:
+    """The cases that these files bear on. Raises: click.exceptions.Exit with 0 where there is none."""
+    from masquerade.contracts.changed import touched
+
+    for file in files:
+        if not file.exists():
+            raise click.UsageError(f"there is no file {str(file)!r}")
+    chosen = touched(cases, files, configuration.file)
+    if not chosen:
+        click.echo("None of these files bears on a contract.", err=True)
+        raise click.exceptions.Exit(0)
     return chosen
 
 
