@@ -153,6 +153,11 @@ class Stage:
         self._servers[0].wait_ready()
         return self._servers[0]
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The pids of the servers."""
+        return tuple(server.process.pid for server in self._servers)
+
     def start(self, count: int) -> None:
         """Have at least `count` servers; they get ready side by side."""
         while len(self._servers) < count:

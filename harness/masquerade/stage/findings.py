@@ -133,6 +133,7 @@ class Judge:
             levels=dict(levels),
             place=self._place(closing.get("place")),
             probes=self._probes(),
+            private_bytes=private if isinstance(private := closing.get("private_bytes"), int) else None,
         )
 
     def _notes(self) -> Iterable[str]:

@@ -103,6 +103,7 @@ class Record:
     `allowed` are findings that a contract's allow-list excuses.
     `touch` is the worst device-touch level that was seen, also where it is allowed.
     `output` is the end of what the subject wrote on standard output and standard error.
+    `private_bytes` is the memory that the child had to itself at its end, where Check.measure asked for it.
     """
 
     id: str
@@ -121,6 +122,7 @@ class Record:
     place: Line | None = None
     probes: dict[str, Probe] = field(default_factory=dict)
     allowed: tuple[Finding, ...] = ()
+    private_bytes: int | None = None
 
     @property
     def verdict(self) -> str:

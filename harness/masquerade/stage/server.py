@@ -12,11 +12,10 @@ import os
 import platform
 import socket
 import sys
-import warnings
 from mmap import mmap
 from typing import Any, NoReturn
 
-from masquerade.stage import child, disguise, log, supervise, warm, wire
+from masquerade.stage import child, disguise, log, pages, supervise, warm, wire
 from masquerade.stage.places import where_things_lie
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
@@ -92,9 +91,7 @@ def forked(
 ) -> int:
     """Fork a child that runs `request`; gives its pid."""
     parent = os.getpid()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
+    pid = os.fork()
     if pid:
         return pid
     try:
@@ -124,6 +121,8 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
+    if not fresh:
+        pages.join()
     wire.send(control, {"ready": facts, "pid": os.getpid()})
     warmed: warm.Warm | None = None
     while True:

@@ -178,6 +178,14 @@ def test_the_machine_here_has_no_packages_to_vary(one: Stage) -> None:
         one.run("json", on="here", present=("aiter",))
 
 
+def test_a_child_tells_its_own_memory_where_it_is_asked_for(one: Stage, tmp_path: Path) -> None:
+    assert one.run("json").private_bytes is None
+    small = one.run("json", measure=True).private_bytes
+    write(tmp_path, {"much.py": "x = b'1' * (32 << 20)"})
+    much = one.run("much", path=[tmp_path], measure=True).private_bytes
+    assert 0.5e6 < small < 10e6 and much > small + (31 << 20)
+
+
 def test_the_variables_of_a_test_run_stay_outside(one: Stage, tmp_path: Path) -> None:
     write(tmp_path, {"look.py": "import os\ndef names(): return sorted(n for n in os.environ if 'PYTEST' in n)"})
     assert "PYTEST_CURRENT_TEST" in os.environ
