@@ -1,9 +1,10 @@
-"""What isolation costs: times as ratios measured in one run, and memory. Prints a table; --json FILE writes the figures.
+"""What isolation costs: times as ratios measured in one run, and memory.
 
     python harness/benchmarks/isolation.py [--python PATH] [--checks N] [--json FILE]
 
-Ends with status 1 where a figure misses its limit. Times of different kinds are taken in turn, so that a busy machine
-slows all of them alike. Each is the median; a difference is that of the best quarters, to which a busy machine adds least.
+Prints a table; --json FILE writes the figures. Ends with status 1 where a figure misses its limit. Times of different
+kinds are taken in turn, so that a busy machine slows all of them alike. Each is the median; a difference is that of the
+best quarters, to which a busy machine adds least.
 """
 
 from __future__ import annotations
@@ -113,9 +114,12 @@ def command() -> Iterable[Figure]:
 
 def status(pid: int) -> tuple[float, float]:
     """(resident, private) megabytes of a process."""
-    resident = next(int(row.split()[1]) for row in Path(f"/proc/{pid}/status").open() if row.startswith("VmRSS:"))
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return resident / 1000, sum(int(row.split()[1]) for row in rows if row.startswith("Private_")) / 1000
+
+    def megabytes(name: str) -> float:
+        return sum(int(row.split()[1]) for row in rows if row.startswith(name)) / 1000
+
+    return megabytes("Rss:"), megabytes("Private_")
 
 
 def memory(stage: Stage, check: Callable[..., Check], checks: int) -> Iterable[Figure]:
@@ -127,9 +131,9 @@ def memory(stage: Stage, check: Callable[..., Check], checks: int) -> Iterable[F
     for record in stage.run_all(check(MACHINE) for _ in range(checks)):
         clean(record)
     yield Figure(f"server, grown by {checks} checks", status(server)[0] - before, "MB", 1)
-    for name, on in ((f"a trivial child on {MACHINE}, own memory", MACHINE), ("a trivial child here, own memory", "here")):
+    for on in (MACHINE, "here"):
         own = [clean(record).private_bytes or 0 for record in stage.run_all(check(on, measure=True) for _ in range(9))]
-        yield Figure(name, statistics.median(own) / 1e6, "MB", 5)
+        yield Figure(f"a trivial child on {on}, own memory", statistics.median(own) / 1e6, "MB", 5)
     asked = [check(MACHINE, measure=True) for _ in range(2 * WORTH)]
     own = [clean(record).private_bytes or 0 for record in stage.scan(asked)]
     yield Figure("a trivial child of a scan, own memory", statistics.median(own) / 1e6, "MB", 5)

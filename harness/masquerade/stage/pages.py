@@ -1,4 +1,4 @@
-"""Joins a server's memory into huge pages: a fork then copies hundreds of entries of the page table, not tens of thousands.
+"""Joins a server's memory into huge pages: a fork then copies hundreds of page-table entries, not tens of thousands.
 
 The memory stays shared by small pages: what a child writes to is copied 4 KiB at a time as before.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import sys
 
-#: Linux 6.1: collapse a range now. Older kernels refuse it, and all is as it was. Source: uapi/asm-generic/mman-common.h.
+#: Linux 6.1: collapse a range now. Older kernels refuse it, and all is as it was.
+#: Source: uapi/asm-generic/mman-common.h.
 MADV_COLLAPSE = 25
 
 HUGE = 2 << 20

@@ -133,6 +133,7 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
             child.enter(request["warm"])
             warmed = warm.Warm(request["warm"])
             gc.freeze()
+            pages.join()
             wire.send(control, {"warm": True})
             continue
         reply = answer(request, control, fresh, warmed)
