@@ -43,7 +43,7 @@ function drawHead() {
   const made = missing ? `${run.checks.length.toLocaleString("en")} of ${planned.toLocaleString("en")}` : run.checks.length.toLocaleString("en");
   const figures = [
     [errors, "findings"], [warnings, "warnings"], [rows.length.toLocaleString("en"), `${noun}s`],
-    [run.machines.length, "machines"], [made, "checks"], [`${seconds.toFixed(1)} s`, "time"],
+    [run.machines.length, "machines"], [made, "checks"], [duration(seconds), "time"],
   ];
   fill(byId("figures"), figures.map(([value, name]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
   const host = ["python", "torch", "system"].filter((key) => run.host[key]).map((key) => `${key} ${run.host[key]}`);
@@ -52,6 +52,8 @@ function drawHead() {
   fill(byId("banner"), [["Contracts that do not hold as a whole", run.broken], ["Notes", run.notes]].map(([title, told]) =>
     told.length > 0 && [h("strong", {}, title), h("ul", {}, told.map((row) => h("li", {}, row)))]));
 }
+
+const duration = (seconds) => seconds < 120 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`;
 
 const THEMES = ["auto", "light", "dark"];
 let theme = "auto";
@@ -75,6 +77,7 @@ function drawTabs() {
       type: "button", id: `tab-${name}`, role: "tab", "aria-controls": panel.id, onclick: () => show(name),
     }, label, h("span", { class: "number" }, count.toLocaleString("en")));
   }));
+  fill(byId("views"), VIEWS.map((_, at) => h("kbd", {}, String(at + 1))));
   fill(byId("panels"), VIEWS.map(([, , panel]) => panel));
 }
 
