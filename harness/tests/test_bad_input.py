@@ -222,5 +222,3 @@ def test_a_subject_that_takes_more_memory_than_it_may(harm, source: str, limit: 
 
 def test_a_subject_within_its_memory_limit(harm) -> None:
     assert harm("whole = bytearray(64 << 20)\n", memory=128 * MIB).verdict == "ok"
-
-

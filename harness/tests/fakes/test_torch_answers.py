@@ -187,7 +187,6 @@ def test_a_wrong_index_is_the_real_error(ask) -> None:
     assert all(said != "no error" for said in ask(source, on="b580", args=["xpu"]))
 
 
-
 @pytest.mark.parametrize(
     ("machine", "nvml", "touch"),
     [

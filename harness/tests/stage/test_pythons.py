@@ -28,6 +28,7 @@ PLAIN = [
     if not uses_torch(case) and case.expect["platforms"]["cpu"] != "timeout" and not case.name.startswith(LONG)
 ]
 
+
 @pytest.fixture(scope="module", params=["3.10", "3.12", "3.13"])
 def other(request: pytest.FixtureRequest) -> Iterator[Stage]:
     with Stage(other_python(request.param), jobs=2) as stage:

@@ -134,4 +134,3 @@ def test_a_program_is_its_base_name(executable: object, args: object, name: str)
 )
 def test_an_interpreter_that_no_disguise_reaches(argv: object, alone: bool) -> None:
     assert isolated(argv) == alone
-
