@@ -217,7 +217,8 @@ def test_a_subject_that_recurses_for_ever(harm) -> None:
 def test_a_subject_that_takes_more_memory_than_it_may(harm, source: str, limit: int) -> None:
     record = harm(source, memory=limit, timeout=60)
     assert worst(record)[:2] == ("import-error", "MemoryError"), told(record)
-    assert worst(record)[2] in ("subject.py:1", "subject.py:2")
+    # With the last small object gone there is none left for a traceback either.
+    assert worst(record)[2] in ("subject.py:1", "subject.py:2", *(["None"] if "[None]" in source else []))
 
 
 def test_a_subject_within_its_memory_limit(harm) -> None:
