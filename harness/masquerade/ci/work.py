@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -46,8 +47,9 @@ def tox_environments(root: Path, label: str | None = None) -> tuple[str, ...]:
 
     Raises: PlanError if tox is not there, fails, or knows none.
     """
-    words = ["list", "--quiet", "--no-desc", *(["-m", label] if label else [])]
-    done = _tox(words, root)
+    # A folder of its own: the project's may be locked by the tox that runs this, and stays as it is.
+    with tempfile.TemporaryDirectory(prefix="masquerade-tox-") as folder:
+        done = _tox(["list", "--quiet", "--no-desc", "--workdir", folder, *(["-m", label] if label else [])], root)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise PlanError(f"tox list failed in {root}: {said[-1] if said else f'exit status {done.returncode}'}")
@@ -61,10 +63,11 @@ def tox_environments(root: Path, label: str | None = None) -> tuple[str, ...]:
 
 
 def _tox(words: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "tox"] if find_spec("tox") else [shutil.which("tox") or ""]
-    if not program[0]:
+    # On PATH, or beside this interpreter, whose folder need not be there.
+    program = shutil.which("tox") or shutil.which("tox", path=os.path.dirname(sys.executable))
+    if program is None:
         raise PlanError("tox is not installed; its environments are asked of it: pip install tox")
-    command = [*program, *words]
+    command = [program, *words]
     try:
         return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:

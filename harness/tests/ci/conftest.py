@@ -55,7 +55,7 @@ def yaml() -> Any:
 
 @pytest.fixture
 def needs_tox() -> None:
-    if importlib.util.find_spec("tox") is None:
+    if not (shutil.which("tox") or shutil.which("tox", path=str(Path(sys.executable).parent))):
         _missing("tox")
 
 

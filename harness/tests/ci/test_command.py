@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 import pytest
@@ -78,6 +79,25 @@ def test_a_project_with_nothing_to_run(ci, tmp_path) -> None:
     done = ci("github", "--root", tmp_path)
     assert done.exit_code == 2
     assert "has neither tox environments (tox.ini, tox.toml) nor contracts (masquerade.toml)" in done.stderr
+
+
+def test_tox_works_in_a_folder_of_its_own(ci, tmp_path, monkeypatch) -> None:
+    """The tox that runs this may hold the project's, and would be waited for without an end."""
+    write(tmp_path, {"bin/tox": f'#!/bin/sh\necho "$@" >{tmp_path}/words\necho lint\n', "project/tox.toml": ""})
+    (tmp_path / "bin/tox").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert "run -e lint" in ci("buildkite", "--root", tmp_path / "project").stdout
+    words = (tmp_path / "words").read_text().split()
+    folder = words[words.index("--workdir") + 1]
+    assert not folder.startswith(str(tmp_path / "project")) and not os.path.exists(folder), "and leaves nothing"
+
+
+def test_without_tox_it_says_so(ci, tmp_path, monkeypatch) -> None:
+    write(tmp_path, {"tox.toml": ""})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    done = ci("github", "--root", tmp_path)
+    assert done.exit_code == 2 and "pip install tox" in done.stderr
 
 
 def test_a_broken_tox_file_is_toxs_to_explain(ci, needs_tox, tmp_path) -> None:
