@@ -67,6 +67,12 @@ def distinct(results: Results) -> list[Group]:
     return _without_consequences(found)
 
 
+def beside_tables(groups: list[Group], results: Results) -> list[Group]:
+    """The groups without those changes that a golden table of the run tells, together and with their reasons."""
+    changed = {change.what for table in results.golden for change in table.changes}
+    return [group for group in groups if group.finding.kind != "route-mismatch" or group.finding.what not in changed]
+
+
 def _key(finding: Finding) -> tuple[str, ...]:
     # Where no line is to blame, the message is all that tells two faults apart.
     where = str(finding.blame) if finding.blame else f"?{finding.message}"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from masquerade.report.results import MachineColumn, Results
 from masquerade.report.text import clean, first_line
 from masquerade.stage.record import Finding, Record
+
+if TYPE_CHECKING:
+    from masquerade.contracts import Broken
 
 #: The subject did not come to an end by itself: an error in JUnit's words, not a failure.
 _ERRORS = frozenset({"crash", "timeout", "exit"})
@@ -25,6 +30,10 @@ def render(results: Results) -> str:
         root.append(suite)
         for key in totals:
             totals[key] += int(suite.get(key, "0"))
+    if results.broken:
+        root.append(_whole(results.broken))
+        totals["tests"] += len(results.broken)
+        totals["failures"] += len(results.broken)
     for key, value in totals.items():
         root.set(key, str(value))
     root.set("time", f"{results.seconds:.3f}")
@@ -47,6 +56,19 @@ def _suite(machine: MachineColumn, records: list[Record], results: Results) -> E
     for name, value in (("platform", machine.platform), ("arch", machine.arch)):
         ET.SubElement(properties, "property", name=name, value=clean(value))
     suite.extend(_case(record, results) for record in records)
+    return suite
+
+
+def _whole(broken: Sequence[Broken]) -> ET.Element:
+    """What contracts show as a whole: a suite of their own, of failures alone."""
+    suite = ET.Element("testsuite", name="contracts", tests=str(len(broken)), failures=str(len(broken)), errors="0")
+    for each in broken:
+        case = ET.SubElement(
+            suite, "testcase", classname="masquerade.contracts", name=clean(each.contract), time="0.000"
+        )
+        case.set("file", clean(each.file))
+        case.set("line", str(each.line))
+        ET.SubElement(case, "failure", type="contract", message=clean(each.message)).text = clean(str(each))
     return suite
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from masquerade.contracts.golden import lines
 from masquerade.report.findings import brief, detailed, quiet
-from masquerade.report.groups import Group, distinct
+from masquerade.report.groups import Group, beside_tables, distinct
 from masquerade.report.matrix import tables
 from masquerade.report.results import Results
 from masquerade.report.rows import matrix_rows
@@ -26,8 +26,7 @@ _MOST_NOTES = 10
 def show(results: Results, console: Console, *, every: bool = False) -> None:
     """Print the report. With `every`, the matrix lists every module, also those without findings."""
     groups = distinct(results)
-    changed = {change.what for table in results.golden for change in table.changes}
-    told = [group for group in groups if group.finding.kind != "route-mismatch" or group.finding.what not in changed]
+    told = beside_tables(groups, results)
     errors = [group for group in told if group.level == "error"]
     platforms = [group for group in errors if not group.alike]
     alike = [group for group in errors if group.alike]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+from masquerade.contracts import Broken
 from masquerade.report.junit import render
 from masquerade.stage.record import Finding, Line
 
@@ -45,3 +46,13 @@ def test_what_xml_cannot_hold_is_written_out(check, results, device_init) -> Non
     root = ET.fromstring(render(results([check(odd, "h100", finding, output=odd)])))
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None and r"\x00\x1b[31m</failure>]]>\ud800" in (failure.text or "")
+
+
+def test_a_contract_that_does_not_hold_as_a_whole_is_a_failure(check, results) -> None:
+    stale = Broken("lazy-core", "stale: <nothing> is left", "pyproject.toml", 12)
+    root = ET.fromstring(render(results([check("a", "h100")], broken=(stale,))))
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    [case] = root.findall("testsuite[@name='contracts']/testcase")
+    assert (case.get("name"), case.get("file"), case.get("line")) == ("lazy-core", "pyproject.toml", "12")
+    assert case.find("failure").get("message") == "stale: <nothing> is left"
+    assert render(results([check("a", "h100")])).count("<testsuite ") == 4, "none without"

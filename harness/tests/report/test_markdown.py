@@ -9,7 +9,9 @@ from textwrap import dedent
 import pytest
 from pages import read
 
-from masquerade.report.markdown import code, document
+from masquerade.contracts.golden import Change, Compared, Comparison
+from masquerade.report.markdown import document
+from masquerade.report.markdown_tables import code
 from masquerade.stage.record import Finding, Line
 
 MIB = 1024 * 1024
@@ -117,3 +119,34 @@ def test_it_stays_below_its_size_and_says_what_is_missing(check, results, device
 def test_a_matrix_of_a_thousand_rows_is_counted(check, results, device_init) -> None:
     run = results([check(f"p{i}.m", "h100", device_init) for i in range(1000)])
     assert "| 901 more rows |" in document(run, MIB)
+
+
+def test_a_golden_table_tells_its_changes_together(check, results) -> None:
+    why = ("aiter: no | here", "triton: next")
+    rows = [
+        Compared(machine, (Change(machine, "small", "aiter", "triton", why, 4), "ck"))
+        for machine in ("mi300x", "mi325x")
+    ]
+    table = Comparison("gemm", "routes.md", ("small", "large"), tuple(rows), 4)
+    told = Finding("route-mismatch", "small: aiter -> triton", "call", None, message="want aiter, got triton")
+    other = Finding("route-mismatch", "large: no answer", "call", None, message="None names no backend")
+    text = document(results([check("pkg:choose[small]", "mi300x", told, other)], golden=(table,)), MIB)
+    assert (
+        dedent("""\
+        #### route-mismatch: `gemm`
+
+        2 of 4 answers differ from `routes.md`.
+
+        | problem | want | got | on | why |
+        | --- | --- | --- | --- | --- |
+        | `small` | `aiter` | **`triton`** | `mi300x`, `mi325x` | <code>aiter&#58; no &#124; here</code><br>`triton: next` |
+        """)
+        in text
+    )
+    assert "#### route-mismatch: `small: aiter" not in text, "it is told by its table"
+    assert "#### route-mismatch: `large: no answer`" in text
+
+
+def test_a_golden_table_that_holds_is_not_shown(check, results) -> None:
+    table = Comparison("gemm", "routes.md", ("small",), (Compared("h100", ("ck",)),), 1)
+    assert "routes.md" not in document(results([check("a", "h100")], golden=(table,)), MIB)
