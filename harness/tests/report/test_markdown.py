@@ -122,7 +122,7 @@ def test_a_matrix_of_a_thousand_rows_is_counted(check, results, device_init) -> 
 
 
 def test_a_golden_table_tells_its_changes_together(check, results) -> None:
-    why = ("aiter: no | x", "triton: next")
+    why = ("aiter: n | x", "triton: next")
     rows = [
         Compared(machine, (Change(machine, "small", "aiter", "triton", why, 4), "ck"))
         for machine in ("mi300x", "mi325x")
@@ -139,7 +139,7 @@ def test_a_golden_table_tells_its_changes_together(check, results) -> None:
 
         | problem | want | got | on | why |
         | --- | --- | --- | --- | --- |
-        | `small` | `aiter` | **`triton`** | `mi300x`, `mi325x` | <code>aiter&#58; no &#124; x</code><br>`triton: next` |
+        | `small` | `aiter` | **`triton`** | `mi300x`, `mi325x` | <code>aiter&#58; n &#124; x</code><br>`triton: next` |
         """)
         in text
     )
