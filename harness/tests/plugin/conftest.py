@@ -41,6 +41,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     hiding = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
     for name in (*hiding, "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
+    # A test that writes its file anew within a second and at the same length would else be run as it was before.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     named = () if INSTALLED else ("-p", "masquerade.plugin")
 
     def run(*args: str) -> pytest.RunResult:
