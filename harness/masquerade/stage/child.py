@@ -58,7 +58,7 @@ def tracer() -> Callable[[BaseException], dict[str, Any]]:
             text = string(error)
             cause = error.__cause__
             if cause is not None and kind(text) is string:
-                text = f"{text[:limit // 2]}\ncaused by {kind(cause).__name__}: {cause}"
+                text = f"{text[: limit // 2]}\ncaused by {kind(cause).__name__}: {cause}"
         except anything:
             return "<its text cannot be made>"
         return text[:limit] if kind(text) is string else ""
@@ -245,6 +245,11 @@ def prepare(request: dict[str, Any], append: Append, phase: dict[str, str]) -> C
     disguise(request["machine"], folder=request.get("tools", ""))
     name_subject(request, append)
     alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    take_signals()
     return alive
+
+
+def take_signals() -> None:
+    """Handle the signals that end a process as a fresh interpreter does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -12,10 +12,12 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Collection
 from mmap import mmap
 from typing import Any, NoReturn
 
 from masquerade.stage import child, disguise, log, pages, supervise, warm, wire
+from masquerade.stage.dressed import Dressed, Wardrobe
 from masquerade.stage.places import where_things_lie
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
@@ -87,7 +89,7 @@ def inspect_self() -> None:
 
 
 def forked(
-    request: dict[str, Any], memory: mmap, output: int, control: socket.socket, warmed: warm.Warm | None = None
+    request: dict[str, Any], memory: mmap, output: int, control: socket.socket, dressed: Dressed | None = None
 ) -> int:
     """Fork a child that runs `request`; gives its pid."""
     parent = os.getpid()
@@ -99,8 +101,8 @@ def forked(
         supervise.die_with_parent(parent)
         control.close()
         supervise.standard_streams(output)
-        if warmed is not None:
-            warmed.leaf(request, memory)
+        if dressed is not None and "machine" in request:
+            dressed.leaf(request, memory)
         child.run(request, memory)
     finally:
         os._exit(70)
@@ -124,42 +126,54 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
     if not fresh:
         pages.join()
     wire.send(control, {"ready": facts, "pid": os.getpid()})
-    warmed: warm.Warm | None = None
+    loop(control, fresh)
+
+
+def loop(control: socket.socket, fresh: bool = False, dressed: Dressed | None = None) -> NoReturn:
+    """Answer requests until `control` closes, in a bare server or in one that wears a machine."""
+    wardrobe = Wardrobe(control, lambda socket, dressed: loop(socket, dressed=dressed))
     while True:
         request = wire.receive(control)
         if request is None:
             os._exit(0)
         if "warm" in request:
-            child.enter(request["warm"])
-            warmed = warm.Warm(request["warm"])
+            dressed = warm.Warm(request["warm"])
             gc.freeze()
             pages.join()
             wire.send(control, {"warm": True})
             continue
-        reply = answer(request, control, fresh, warmed)
-        if warmed is not None:
-            reply["spoilt_by"] = learn(warmed, request, reply)
-            reply["kept"], reply["refused"] = len(warmed.kept), sorted(warmed.refused)
+        bare = dressed is None and not fresh
+        reply = wardrobe.answer(request) if bare else None
+        if reply is None:
+            reply = answer(request, control, fresh, dressed, wardrobe.pids)
+        if isinstance(dressed, warm.Warm):
+            reply["spoilt_by"] = learn(dressed, request, reply)
+            reply["kept"], reply["refused"] = len(dressed.kept), sorted(dressed.refused)
         wire.send(control, reply)
 
 
 def learn(warmed: warm.Warm, request: dict[str, Any], reply: dict[str, Any]) -> str:
     """Let a warm server keep what a check executed without an event. Gives the module that spoilt the server, or ""."""
-    if not reply["closing"]:
-        return ""
-    closing = json.loads(reply["closing"])
-    if closing.get("flat") or "executed" not in closing:
-        return ""
-    events = [json.loads(event) for event in reply["events"]]
-    if any(event.get("phase") == "exit" and event.get("level") != "queried" for event in events):
-        return ""  # what happens in exit functions cannot be credited to a module
+    try:
+        closing = json.loads(reply["closing"] or "{}")
+        events = [json.loads(event) for event in reply["events"]]
+        if closing.get("flat") or "executed" not in closing:
+            return ""
+        if any(event.get("phase") == "exit" and event.get("level") != "queried" for event in events):
+            return ""  # what happens in exit functions cannot be credited to a module
+    except (ValueError, AttributeError):
+        return ""  # the subject wrote over its log: nothing is learnt from it
     return warmed.learn(closing["executed"], closing["dirty"], request["module"])
 
 
 def answer(
-    request: dict[str, Any], control: socket.socket, fresh: bool, warmed: warm.Warm | None = None
+    request: dict[str, Any],
+    control: socket.socket,
+    fresh: bool,
+    dressed: Dressed | None = None,
+    spared: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Run one request: a check, or a search for modules."""
+    """Run one request: a check, or a search for modules. `spared` are children of this process that go on."""
     memory_fd = -1
     if fresh:
         memory_fd = os.memfd_create("masquerade-log")
@@ -170,11 +184,11 @@ def answer(
         if fresh:
             pid = supervise.fresh(request, memory_fd, write_end)
         else:
-            pid = forked(request, memory, write_end, control, warmed)
+            pid = forked(request, memory, write_end, control, dressed)
         os.close(write_end)
         write_end = -1
         outcome = supervise.watch_over(pid, memory, read_end, control, request.get("timeout", 60.0))
-        supervise.end_descendants(pid)
+        supervise.end_descendants(spared)
         contents = log.read(memory)
     finally:
         for descriptor in (read_end, write_end, memory_fd):

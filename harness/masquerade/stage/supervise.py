@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from mmap import mmap
 from typing import Any
@@ -144,7 +145,7 @@ def watch_over(pid: int, memory: mmap, output: int, control: socket.socket, time
             ready = dict(poll.poll(max(1, min(deadline - now, 0.05 if not closed_at else GRACE) * 1000)))
             if control.fileno() in ready:
                 _kill_group(pid)
-                end_descendants(pid)
+                end_descendants()
                 os._exit(0)
             if output in ready and not tail.drain(output):
                 poll.unregister(output)
@@ -216,10 +217,13 @@ def _children() -> list[int]:
         return [child for child, parent in parents().items() if parent == me]
 
 
-def end_descendants(pid: int) -> None:
-    """Kill and reap whatever the check left: its group is dead, so these are orphans that came to this process."""
+def end_descendants(spared: Collection[int] = ()) -> None:
+    """Kill and reap whatever the check left: its group is dead, so these are orphans that came to this process.
+
+    `spared` are this process's own.
+    """
     for _ in range(1000):
-        left = _children()
+        left = [child for child in _children() if child not in spared]
         if not left:
             return
         for orphan in left:

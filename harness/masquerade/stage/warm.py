@@ -10,23 +10,19 @@ it is executed in each check that imports it.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
 import importlib.machinery
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from mmap import mmap
+from collections.abc import Iterable
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from masquerade.stage import child
-from masquerade.stage.disguise import disguise, watch
+from masquerade.stage.dressed import Dressed
 from masquerade.stage.places import where_things_lie
-from masquerade.watch.recorder import HERE, Recorder, recorder
+from masquerade.watch.recorder import HERE
 
 _MISSING = object()
 _bootstrap: Any = sys.modules["_frozen_importlib"]
@@ -70,7 +66,7 @@ class _PutBack:
         self.warm.put_back(self.name)
 
 
-class Warm:
+class Warm(Dressed):
     """The state of one warm server."""
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -93,35 +89,23 @@ class Warm:
         self.queries: list[str] = []
         self.flat, self.started = False, 0
         self._shadows: dict[str, dict[str, Any]] | None = None
-        self._current: dict[str, Recorder] = {}
         self.tainted = False
         where = where_things_lie()
         self._torch = where["torch_folder"] + os.sep if where["torch_folder"] else ""
         self._beside = (*HERE, *(f"{folder}{os.sep}{name}" for folder in where["stdlib"] for name in _STDLIB_HANDS))
-        disguise(request["machine"], folder=request.get("tools", ""))
-        phase = {"now": "import"}
-        self._alive = watch(self._relay(phase), request["machine"], request.get("owners", {}))
+        super().__init__(request)
         self._base = frozenset(sys.modules)
         self._hook_imports()
         self._threads = _native_threads()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def _relay(self, phase: dict[str, str]) -> Recorder:
-        """A recorder that passes on to the one of the present process."""
-        current, executing, dirty = self._current, self.executing, self.dirty
-        origins: dict[int, list[Any]] = {}
-        self._current["now"] = Recorder(lambda kind, what, **more: None, list, origins)
-
-        def note(kind: str, what: str, **more: Any) -> None:
-            if kind == "touch" and more.get("level") == "queried":
-                self.queries.append(what)
-            elif not (kind in _RUNTIMES_OWN and self._runtime_acts()):
-                self.tainted = True
-                dirty.update(executing or [name for name, _ in self.executed])
-            current["now"].note(kind, what, **more)
-
-        return Recorder(note, lambda: current["now"].here(), origins)
+    def noted(self, kind: str, what: str, more: dict[str, Any]) -> None:
+        if kind == "touch" and more.get("level") == "queried":
+            self.queries.append(what)
+        elif not (kind in _RUNTIMES_OWN and self._runtime_acts()):
+            self.tainted = True
+            self.dirty.update(self.executing or [name for name, _ in self.executed])
 
     def _runtime_acts(self) -> bool:
         """Whether the innermost frame that is neither masquerade's nor the standard library's is torch's."""
@@ -336,22 +320,12 @@ class Warm:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def leaf(self, request: dict[str, Any], memory: mmap) -> None:
-        """Run one check in this process, which was forked for it."""
+    def enter(self, request: dict[str, Any]) -> None:
+        """The path is the server's too: kept modules come from it."""
         self.clear()
 
-        def ready(asked: dict[str, Any], append: child.Append, phase: dict[str, str]) -> Callable[[], int]:
-            atexit._clear()
-            child.name_subject(asked, append)
-            self._current["now"] = recorder(append, phase)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            return self._alive
-
-        def also() -> dict[str, Any]:
-            return {"executed": list(self.executed), "dirty": sorted(self.dirty), "flat": self.flat}
-
-        child.run(request, memory, ready, also)
+    def also(self) -> dict[str, Any]:
+        return {"executed": list(self.executed), "dirty": sorted(self.dirty), "flat": self.flat}
 
 
 def _native_threads() -> int:

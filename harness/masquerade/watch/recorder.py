@@ -107,14 +107,16 @@ class Recorder(NamedTuple):
     origins: dict[int, list[Any]]
 
 
-def recorder(append: Callable[[bytes], bool], phase: dict[str, str]) -> Recorder:
+def recorder(
+    append: Callable[[bytes], bool], phase: dict[str, str], origins: dict[int, list[Any]] | None = None
+) -> Recorder:
     """A recorder that writes through `append`. `phase["now"]` is "import" or "call"."""
     getframe, getpid, ident = sys._getframe, os.getpid, get_ident
     encode, stack = encoder(), stack_reader()
     seen: dict[str, set[str]] = {}
     size, limit, main = len, EVENTS, os.getpid()
     anything, fresh = BaseException, set
-    origins: dict[int, list[Any]] = {}
+    origins = {} if origins is None else origins
 
     def here() -> list[Any]:
         try:

@@ -94,16 +94,18 @@ TOOL = """\
 import sys
 from masquerade.stage import Stage
 with Stage({python!r}) as stage:
-    stage.run("sleeper", path=[{folder!r}], env={{"SAY": {said!r}}})
+    for subject in {before} + ["sleeper"]:
+        stage.run(subject, path=[{folder!r}], env={{"SAY": {said!r}}})
 """
 
 
+@pytest.mark.parametrize("before", [[], ["json", "json"]], ids=["bare", "dressed"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_tool_that_is_killed_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_tool_that_is_killed_leaves_no_process(tmp_path: Path, number: signal.Signals, before: list[str]) -> None:
     child = "import subprocess\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\n" + SLEEPER
     write(tmp_path, {"sleeper.py": child})
     said = tmp_path / "said"
-    source = TOOL.format(python=BARE, folder=str(tmp_path), said=str(said))
+    source = TOOL.format(python=BARE, folder=str(tmp_path), said=str(said), before=before)
     process = subprocess.Popen(
         [sys.executable, "-c", source],
         env={**os.environ, "PYTHONPATH": str(HARNESS)},
@@ -114,7 +116,7 @@ def test_a_tool_that_is_killed_leaves_no_process(tmp_path: Path, number: signal.
     try:
         wait_for(said, process)
         started = below(process.pid)
-        assert len(started) >= 3  # the server, its child, and that one's sleep
+        assert len(started) == (4 if before else 3)  # the servers, their child, and that one's sleep
         process.send_signal(number)
         process.communicate(timeout=20)
     finally:

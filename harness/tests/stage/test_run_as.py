@@ -283,9 +283,11 @@ def test_it_runs_in_a_thread_too() -> None:
 def test_a_tool_that_is_told_to_end_ends_its_command(tmp_path: Path, number: signal.Signals) -> None:
     said = tmp_path / "said"
     source = f"open({str(said)!r}, 'w').close(); import time; time.sleep(60)"
-    tool = f"from masquerade.stage.run_as import run_as; run_as('h200', [{sys.executable!r}, '-c', {source!r}])"
+    # Under nohup a hang-up is ignored, by whatever is started too.
+    default = f"import signal; signal.signal({int(number)}, signal.SIG_DFL)"
+    run = f"from masquerade.stage.run_as import run_as; run_as('h200', [{sys.executable!r}, '-c', {source!r}])"
     process = subprocess.Popen(
-        [sys.executable, "-c", tool],
+        [sys.executable, "-c", f"{default}; {run}"],
         env={**os.environ, "PYTHONPATH": str(HARNESS), "TMPDIR": str(tmp_path / "temporary")},
     )
     try:

@@ -1,0 +1,153 @@
+"""Servers that wear a machine: forked from the bare one, each forks for the checks of its machine.
+
+The disguise is paid once, and its memory is shared. What a check finds is what a fork of the bare server that dresses
+itself would find: nothing of a subject ever ran in a server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from mmap import mmap
+from typing import Any, NamedTuple
+
+from masquerade.stage import child, supervise, wire
+from masquerade.stage.disguise import disguise, watch
+from masquerade.watch.recorder import Recorder, recorder
+
+#: Dressed servers that a bare one has at a time; each has some 5 MB of its own.
+MOST = 8
+
+
+class Dressed:
+    """The state of a server that wears a machine."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._current: dict[str, Recorder] = {}
+        self._origins: dict[int, list[Any]] = {}
+        child.enter(request)
+        disguise(request["machine"], folder=request.get("tools", ""))
+        self._alive = watch(self._relay(), request["machine"], request.get("owners", {}))
+
+    def _relay(self) -> Recorder:
+        """A recorder that passes on to the one of the present process."""
+        current, noted = self._current, self.noted
+        current["now"] = Recorder(lambda kind, what, **more: None, list, self._origins)
+
+        def note(kind: str, what: str, **more: Any) -> None:
+            noted(kind, what, more)
+            current["now"].note(kind, what, **more)
+
+        return Recorder(note, lambda: current["now"].here(), self._origins)
+
+    def noted(self, kind: str, what: str, more: dict[str, Any]) -> None:
+        """Called for each event, before it is written."""
+
+    def also(self) -> dict[str, Any]:
+        """What a check's closing record holds besides."""
+        return {}
+
+    def leaf(self, request: dict[str, Any], memory: mmap) -> None:
+        """Run one check in this process, which was forked for it."""
+
+        def ready(asked: dict[str, Any], append: child.Append, phase: dict[str, str]) -> Callable[[], int]:
+            atexit._clear()
+            self.enter(asked)
+            child.name_subject(asked, append)
+            self._current["now"] = recorder(append, phase, self._origins)
+            child.take_signals()
+            return self._alive
+
+        child.run(request, memory, ready, self.also)
+
+    def enter(self, request: dict[str, Any]) -> None:
+        """What the check's own request changes: its path. Its environment is the server's."""
+        sys.path[:0] = request.get("path", [])
+
+
+class _Server(NamedTuple):
+    pid: int
+    socket: socket.socket
+
+    def end(self) -> None:
+        self.socket.close()
+        with suppress(OSError):
+            os.waitpid(self.pid, 0)
+
+
+Serve = Callable[[socket.socket, Dressed], None]
+
+
+class Wardrobe:
+    """The dressed servers of a bare one. `serve` answers the requests of a socket, in the process of a dressed one."""
+
+    def __init__(self, control: socket.socket, serve: Serve) -> None:
+        self._control, self._serve = control, serve
+        self._servers: dict[str, _Server] = {}
+        self._asked: deque[str] = deque(maxlen=MOST)
+
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset(server.pid for server in self._servers.values())
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """The reply of the server that wears the request's machine.
+
+        None where there is none: a machine that was not asked for lately does without, and so does a check that killed
+        its server.
+        """
+        if "machine" not in request:
+            return None
+        names = ("machine", "tools", "owners", "env")
+        worn: dict[str, Any] = {"path": [], **{name: request.get(name) for name in names}}
+        key = json.dumps(worn)
+        server = self._servers.pop(key, None) or (self._dress(worn) if key in self._asked else None)
+        if server is None:
+            self._asked.append(key)
+            return None
+        try:
+            wire.send(server.socket, request)
+            self._wait(server)
+            reply = wire.receive(server.socket)
+        except (wire.WireError, OSError):
+            reply = None
+        if reply is None:
+            server.end()
+            supervise.end_descendants(self.pids)
+        else:
+            self._servers[key] = server
+        return reply
+
+    def _dress(self, worn: dict[str, Any]) -> _Server:
+        while len(self._servers) >= MOST:
+            self._servers.pop(next(iter(self._servers))).end()  # the one that was not asked for the longest time
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return _Server(pid, ours)
+        try:
+            supervise.die_with_parent(parent)
+            supervise.adopt_orphans()
+            for each in (self._control, ours, *(server.socket for server in self._servers.values())):
+                each.close()
+            self._serve(theirs, Dressed({**worn, "env": worn["env"] or {}, "owners": worn["owners"] or {}}))
+        finally:
+            os._exit(70)
+
+    def _wait(self, server: _Server) -> None:
+        """Wait for a reply. Ends this process when nobody waits for it any more."""
+        poll = select.poll()
+        poll.register(server.socket, select.POLLIN)
+        poll.register(self._control, select.POLLHUP | select.POLLRDHUP)
+        if self._control.fileno() in dict(poll.poll()):
+            server.end()  # which ends the check first
+            os._exit(0)
