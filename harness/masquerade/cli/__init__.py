@@ -10,6 +10,7 @@ from masquerade.cli.ci import ci
 from masquerade.cli.doctor import doctor
 from masquerade.cli.failures import Commands
 from masquerade.cli.machines import machines
+from masquerade.cli.report import report
 from masquerade.cli.run import run
 from masquerade.cli.scan import scan
 
@@ -29,5 +30,5 @@ def main() -> None:
     """
 
 
-for command in (scan, check, run, machines, ci, doctor):
+for command in (scan, check, run, report, machines, ci, doctor):
     main.add_command(command)

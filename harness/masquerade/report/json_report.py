@@ -10,6 +10,7 @@ from typing import Any
 
 from masquerade import __version__
 from masquerade.report.results import Results
+from masquerade.stage.record import Record
 
 SCHEMA = 1
 MAX_DEPTH = 100
@@ -40,9 +41,15 @@ def document(results: Results) -> dict[str, Any]:
         "control": results.control.to_json() if results.control else None,
         "notes": list(results.notes),
         "broken": [asdict(broken) for broken in results.broken],
-        "checks": [record.to_json() for record in results.ordered],
+        "checks": [{**record.to_json(), **_own_levels(record, results)} for record in results.ordered],
     }
     return {key: _plain(value) for key, value in out.items()}
+
+
+def _own_levels(record: Record, results: Results) -> dict[str, Any]:
+    """The levels that a contract set for its checks alone."""
+    own = {kind: level for kind, level in record.levels.items() if results.levels.get(kind) != level}
+    return {"levels": own} if own else {}
 
 
 def schema() -> dict[str, Any]:
