@@ -52,15 +52,35 @@ class Column:
         return Column(self.platform, self.machines, tuple(map(_short, self.cells)))
 
 
+def shared_variant(machines: Sequence[MachineColumn]) -> str:
+    """What several machines all have behind their names, `-bitsandbytes+aiter`. Empty if nothing."""
+    first, *others = [clean(machine.id) for machine in machines] or [""]
+    endings = (first[place:] for place in range(1, len(first)) if first[place] in "+-")
+    return next((end for end in endings if others and all(name.endswith(end) for name in others)), "")
+
+
 def columns(rows: Sequence[Row], machines: Sequence[MachineColumn], room: int) -> list[Column]:
-    """The fullest columns that fit side by side into `room`; if none do, the narrowest."""
+    """The fullest columns that fit side by side into `room`; if none do, the narrowest.
+
+    Where full names do not fit, they go without what all machines share.
+    """
+    shared = shared_variant(machines)
     each = [
         Column(clean(machine.platform), (clean(machine.id),), tuple(row.cells[index] for row in rows))
         for index, machine in enumerate(machines)
     ]
+    named = [*_widths(each)]
+    if shared:
+        named += _widths([Column(c.platform, (c.name.removesuffix(shared),), c.cells) for c in each])
+    return next((found for found in named if sum(c.width for c in found) <= room), named[-1])
+
+
+def _widths(each: list[Column]) -> Iterator[list[Column]]:
+    """The columns, fullest first: as they are, with short names in the cells, and folded."""
     folded = list(_folded(each))
-    candidates = (each, [c.shortened() for c in each], folded, [c.shortened() for c in folded])
-    return next((found for found in candidates if sum(c.width for c in found) <= room), candidates[-1])
+    for found in (each, folded):
+        yield found
+        yield [column.shortened() for column in found]
 
 
 def blocks(found: Sequence[Column], room: int) -> Iterator[Sequence[Column]]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from masquerade.report.columns import GAP, SHORT, Column, blocks, columns
+from masquerade.report.columns import GAP, SHORT, Column, blocks, columns, shared_variant
 from masquerade.report.results import Results
 from masquerade.report.rows import Row
 from masquerade.report.text import clean, plural
@@ -22,6 +22,9 @@ def tables(rows: Sequence[Row], results: Results, console: Console) -> Iterator[
     """The matrix in as many blocks of machines as the width asks for, then what its short names mean."""
     room = console.width - _NAME_WIDTH
     found = columns(rows, results.machines, room)
+    shared = shared_variant(results.machines)
+    if shared and not found[0].machines[0].endswith(shared):
+        yield Text(f"each machine with {clean(shared)}", style="dim")
     for block in blocks(found, room):
         yield _table(rows, block, console.width - sum(column.width for column in block))
     for column in found:

@@ -137,6 +137,16 @@ def test_machines_of_a_platform_that_fare_alike_share_a_column_where_room_is_sho
     assert printed(results([*records, check("badpkg", many[-1].id)], machines=many), width=300).count("+10") == 0
 
 
+def test_what_all_machines_have_is_told_once_where_room_is_short(check, results, device_init, machines) -> None:
+    many = tuple(replace(machine, id=f"{machine.id}-bitsandbytes-liger_kernel") for machine in machines)
+    run = results([check("badpkg", machine.id, device_init) for machine in many], machines=many)
+    matrix = printed(run).partition("device-init  torch")[0]
+    assert matrix.startswith("each machine with -bitsandbytes-liger_kernel\n")
+    assert re.search(r"^ +h100 +mi300x +b580 +epyc-9655$", matrix, re.M)
+    wide = printed(run, width=200)
+    assert "each machine" not in wide and re.search(r"^ +h100-bitsandbytes-liger_kernel +mi300x-bits", wide, re.M)
+
+
 def test_short_names_come_before_shared_columns(check, results, device_init, machines) -> None:
     foreign = replace(device_init, kind="forbidden-import")
     four = tuple(replace(machines[0], id=f"machine{index}") for index in range(4))
