@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from blockscale.kernels import dispatch
-from blockscale.oracle import requirements
 from blockscale.platforms import Arch, Inventory, Platform, current, libraries
 
 
@@ -23,7 +22,6 @@ def here(monkeypatch):
         monkeypatch.setattr(current, "resolve", lambda: stand)
         monkeypatch.setattr(libraries, "_installed", lambda module: module in installed)
         version = (3, 9, 0) if "triton" in installed else None
-        monkeypatch.setattr(requirements, "triton_version", lambda: version)
         monkeypatch.setattr(dispatch, "triton_version", lambda: version)
 
     return become

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from blockscale.kernels import dispatch
 from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem, select_fp8_block_gemm_backend
 from blockscale.oracle.mxfp4_moe import Mxfp4MoEProblem, select_mxfp4_moe_backend
 from blockscale.oracle.ocp_mx_linear import OcpMxLinearProblem, select_ocp_mx_linear_backend
@@ -49,6 +50,17 @@ def test_mxfp4_moe(here, platform, arch, installed, problem, want):
     decision = select_mxfp4_moe_backend(Mxfp4MoEProblem(**problem))
     assert decision.name == want
     assert all(reason.endswith(".") for _, reason in decision.refused), decision.refused
+
+
+def test_a_triton_too_old_for_the_arch_is_refused(here, monkeypatch):
+    here("rocm", "gfx1250", ALL)
+    monkeypatch.setattr(dispatch, "triton_version", lambda: (3, 6, 0))
+    decision = select_mxfp4_moe_backend(Mxfp4MoEProblem(**GPT_OSS))
+    assert decision.name == "EMULATION"
+    assert refusals(decision)["TRITON"] == "Triton 3.6.0 is too old for gfx1250: it takes 3.7.1 or newer."
+    here("rocm", "gfx942", ALL)
+    monkeypatch.setattr(dispatch, "triton_version", lambda: (3, 6, 0))
+    assert select_mxfp4_moe_backend(Mxfp4MoEProblem(**GPT_OSS)).name == "TRITON"
 
 
 def refusals(decision):
@@ -204,6 +216,7 @@ OCP = [
     ("rocm", "gfx942", ALL, "TRITON"),
     ("rocm", "gfx1250", ALL, "TRITON_NATIVE"),
     ("cuda", "sm_103", ALL, "TRITON_NATIVE"),
+    ("cuda", "sm_110", ALL, "TRITON_NATIVE"),
     ("cuda", "sm_90", ALL, "TRITON"),
     ("xpu", None, ALL, "TRITON"),
     ("cpu", None, ALL, "CPU"),

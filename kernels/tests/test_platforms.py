@@ -180,10 +180,21 @@ def test_rdna4_is_not_gfx1250(on, amdsmi):
     assert not rocm.on_gfx1250()
 
 
-def test_amdsmi_without_a_driver_is_a_cpu(on, amdsmi):
+def test_amdsmi_without_a_driver_is_a_cpu(on, amdsmi, monkeypatch):
     on("rocm")
+    monkeypatch.setattr(rocm, "_WAYS_TO_A_CARD", ())
     amdsmi(init_error=AmdSmiException(34))
     assert current_platform.is_cpu()
+
+
+def test_amdsmi_without_a_driver_says_nothing_where_hip_has_another_way(on, amdsmi, monkeypatch, tmp_path):
+    """Under WSL: no amdgpu module, and HIP works through the host's driver."""
+    on("rocm")
+    monkeypatch.setattr(rocm, "_WAYS_TO_A_CARD", (str(tmp_path),))
+    monkeypatch.setattr(rocm, "_TOPOLOGY", tmp_path)
+    monkeypatch.setattr(rocm, "output_of", lambda *_: "gfx000\ngfx1100\n")
+    amdsmi(init_error=AmdSmiException(34))
+    assert current_platform.is_rocm() and current_platform.arch.name == "gfx1100"
 
 
 def test_the_kernel_drivers_topology_answers_without_amdsmi(on, monkeypatch, tmp_path):

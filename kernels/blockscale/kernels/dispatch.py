@@ -11,6 +11,7 @@ from blockscale import envs
 from blockscale.platforms import Arch, current_platform
 
 # The first Triton release whose compiler is right for an arch; older ones fail or, worse, give wrong numbers.
+_OLDEST_TRITON = (3, 0, 0)
 _FIRST_TRITON = {"gfx1250": (3, 7, 1), "sm_103": (3, 6, 0)}
 
 
@@ -30,14 +31,23 @@ def arch_of(tensor: torch.Tensor) -> Arch | None:
 @functools.cache
 def _arch_of_device(device: torch.device) -> Arch:
     arch = current_platform.device_arch(device)
-    needed = _FIRST_TRITON.get(arch.name, (3, 0, 0))
-    found = triton_version()
-    if found is None:
-        raise RuntimeError(f"Triton is not installed, and kernels on {device} need it: pip install blockscale[triton]")
-    if found < needed:
-        has, wants = ".".join(map(str, found)), ".".join(map(str, needed))
-        raise RuntimeError(f"Triton {has} is too old for {arch}, which needs {wants} or newer")
+    if why_not := why_not_triton(arch):
+        raise RuntimeError(f"Kernels on {device} need Triton. {why_not}")
     return arch
+
+
+def why_not_triton(arch: Arch | None) -> str:
+    """Why Triton's kernels cannot run here, as a sentence with what to install; empty if they can. None: any arch."""
+    found, needed = triton_version(), _FIRST_TRITON.get(str(arch), _OLDEST_TRITON)
+    if found is None:
+        return "Triton is not installed: pip install blockscale[triton]."
+    if found < needed:
+        return f"Triton {_dotted(found)} is too old for {arch or 'any arch'}: it takes {_dotted(needed)} or newer."
+    return ""
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def has_fp8_type(arch: Arch | None) -> bool:
@@ -45,6 +55,7 @@ def has_fp8_type(arch: Arch | None) -> bool:
     return arch is None or arch.vendor != "nvidia" or arch.capability >= (8, 9)
 
 
+@functools.cache
 def triton_version() -> tuple[int, ...] | None:
     """The installed Triton's version, None if there is none. Nothing is imported."""
     for distribution in ("triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton-xpu"):

@@ -17,6 +17,9 @@ from blockscale.platforms.libraries import AITER
 ROUNDING = ScaleRounding.EVEN
 """Of the activations' scales: as Quark, vLLM and AITER's Triton kernel have it."""
 
+MXFP4_ARCHS, MXFP4_FAMILIES = ("gfx950", "gfx1250"), ("sm_100", "sm_110", "sm_120")
+"""Where the matrix unit multiplies MXFP4 by MXFP4, as seen in the output of Triton 3.9.0."""
+
 _OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -99,10 +102,10 @@ def _triton(
 
 
 def multiplies_mxfp4(arch: Arch | None) -> bool:
-    """Whether the arch's matrix unit takes e2m1 with e8m0 scales on both sides (seen in Triton's output for it)."""
+    """Whether the arch's matrix unit takes e2m1 with e8m0 scales on both sides."""
     if arch is None:
         return False
-    return arch.name in ("gfx950", "gfx1250") or arch.in_family("sm_100") or arch.in_family("sm_120")
+    return arch.name in MXFP4_ARCHS or any(arch.in_family(family) for family in MXFP4_FAMILIES)
 
 
 def emulated_gemm(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from blockscale.kernels.dispatch import triton_version
+from blockscale.kernels.dispatch import why_not_triton
 from blockscale.oracle.selection import Requirement
 from blockscale.platforms import current_platform
 from blockscale.platforms.libraries import Library
@@ -52,8 +52,8 @@ def library(needed: Library) -> Requirement[Any]:
 
 
 def triton() -> Requirement[Any]:
-    """Triton is installed."""
-    return lambda problem: "" if triton_version() else "Triton is not installed."
+    """Triton is installed, and new enough for the arch where that is known."""
+    return lambda problem: why_not_triton(current_platform.arch)
 
 
 def switched_on(switch: Callable[[], bool], name: str) -> Requirement[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ class Decision(Generic[P]):
         return self.backend.name
 
 
+@functools.cache
 def backends_in(package: str) -> tuple[Backend[P], ...]:
     """The BACKEND of each module of a package: adding a backend is adding a file."""
     path = importlib.import_module(package).__path__

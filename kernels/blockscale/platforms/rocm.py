@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # ROCR's variable filters before HIP's, and HIP reads CUDA's name too; one of them is usually set.
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _DRIVER_NOT_LOADED = 34  # AMDSMI_STATUS_DRIVER_NOT_LOADED, amdsmi.h
+# What HIP opens: the kernel driver's node, or under WSL, where amdsmi finds no driver, the host's.
+_WAYS_TO_A_CARD = ("/dev/kfd", "/dev/dxg")
 _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 
 
@@ -61,7 +64,8 @@ def _ask_amdsmi() -> Inventory:
     try:
         amdsmi.amdsmi_init()
     except amdsmi.AmdSmiException as error:
-        if getattr(error, "err_code", None) == _DRIVER_NOT_LOADED:
+        no_driver = getattr(error, "err_code", None) == _DRIVER_NOT_LOADED
+        if no_driver and not any(os.path.exists(path) for path in _WAYS_TO_A_CARD):
             return Inventory((), f"amdsmi finds no driver ({_one_line(error)})")
         return Inventory(None, f"amdsmi fails ({_one_line(error)})")
     try:

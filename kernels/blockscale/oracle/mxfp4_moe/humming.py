@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blockscale import envs
+from blockscale.layouts.padding import Padding
 from blockscale.oracle import requirements
 from blockscale.oracle.mxfp4_moe.problem import GATED, PLAIN_LAYOUT, Mxfp4MoEProblem
 from blockscale.oracle.selection import Backend
@@ -19,4 +20,5 @@ BACKEND: Backend[Mxfp4MoEProblem] = Backend(
         PLAIN_LAYOUT,
         requirements.never("blockscale does not call its indexed GEMM yet."),
     ),
+    padding=lambda problem: Padding(64, 1),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blockscale.kernels.ocp_mx_linear import MXFP4_ARCHS, MXFP4_FAMILIES
 from blockscale.oracle import requirements
 from blockscale.oracle.ocp_mx_linear import OcpMxLinearProblem
 from blockscale.oracle.selection import Backend
@@ -11,7 +12,7 @@ BACKEND: Backend[OcpMxLinearProblem] = Backend(
     order={"": 20},
     requires=(
         requirements.platform("cuda", "rocm"),
-        requirements.arch("gfx950", "gfx1250", families=("sm_100", "sm_120")),
+        requirements.arch(*MXFP4_ARCHS, families=MXFP4_FAMILIES),
         requirements.triton(),
     ),
 )
