@@ -9,6 +9,7 @@ import torch
 
 from checks import layouts, operands, reference
 
+EXPERTS = 3
 NAMES = ("w13", "w2", "w13_scale", "w2_scale", "w13_bias", "w2_bias")
 
 
@@ -39,38 +40,60 @@ def converted(backend: str) -> dict[str, str]:
     return out
 
 
-def served(
-    intermediate: int, hidden: int, activation: str = "swigluoai", backend: str | None = None,
+def loaded(
+    backend: str | None, activation: str = "swigluoai", intermediate: int = 96, hidden: int = 160,
     intermediate_pad: int = 0, hidden_pad: int = 0,
-) -> dict[str, Any]:  # fmt: skip
-    """A layer set up from a checkpoint and called: `answer` is ok or what is wrong with its numbers.
+) -> list[Any]:  # fmt: skip
+    """Arguments of _setup_kernel: a method, and a layer with a checkpoint's weights, which w13 and the rest are.
 
-    The layer's own sizes are the checkpoint's and these pads. `pads` are the hidden and intermediate padding that the
-    kernel is told, by AITER's own word where it runs; `parameters` are those that are parameters still: a wrapped
-    tensor is none.
+    The layer's own sizes are the checkpoint's and these pads.
     """
     from blockscale.layers.checkpoint import ExpertWeights
     from blockscale.layers.mxfp4_moe import Mxfp4MoEMethod
     from blockscale.oracle.mxfp4_moe import Mxfp4MoEProblem
 
-    weights = operands.expert_weights(experts=3, intermediate=intermediate, hidden=hidden)
     problem = Mxfp4MoEProblem(
         hidden + hidden_pad, intermediate + intermediate_pad, "gpt-oss" if activation == "swigluoai" else "deepseek-v4",
         activation, hidden_pad=hidden_pad, intermediate_pad=intermediate_pad,
     )  # fmt: skip
-    method, layer = Mxfp4MoEMethod(problem, 3, backend), torch.nn.Module()
+    method, layer = Mxfp4MoEMethod(problem, EXPERTS, backend), torch.nn.Module()
     method.create_weights(layer, has_bias=True)
-    method.load_weights(layer, ExpertWeights(**weights))
+    method.load_weights(layer, ExpertWeights(**operands.expert_weights(EXPERTS, intermediate, hidden)))
+    names = ("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale", "w13_bias", "w2_bias")
+    return [method, layer, *(getattr(layer, name) for name in names)]
+
+
+def set_up(*args: Any, **kwargs: Any) -> list[Any]:
+    """Arguments of get_fused_moe_quant_config: as `loaded`, set up."""
+    method, layer, *_ = loaded(*args, **kwargs)
     method.process_weights_after_loading(layer)
+    return [method, layer]
+
+
+def called(*args: Any, **kwargs: Any) -> list[Any]:
+    """Arguments of apply: as `set_up`, with tokens."""
+    method, layer = set_up(*args, **kwargs)
+    return [method, layer, *operands.tokens(7, method.problem.hidden_size - method.problem.hidden_pad, EXPERTS)]
+
+
+def served(backend: str | None, activation: str = "swigluoai", intermediate: int = 96, hidden: int = 160,
+           **pads: int) -> dict[str, Any]:  # fmt: skip
+    """A layer set up from a checkpoint and called: `answer` is ok or what is wrong with its numbers.
+
+    `pads` are the hidden and intermediate padding that the kernel is told, by AITER's own word where it runs; `wrapped`
+    says that weights and scales are no parameters any more, or names those that are where it is not all or none.
+    """
+    method, layer, x, topk_weights, topk_ids = called(backend, activation, intermediate, hidden, **pads)
     quant = method.get_fused_moe_quant_config(layer)
-    x, topk_weights, topk_ids = operands.tokens(7, hidden, experts=3)
     got = method.apply(layer, x, topk_weights, topk_ids)
+    weights = operands.expert_weights(EXPERTS, intermediate, hidden)
     dequantized = [reference.mxfp4(weights[name], weights[f"{name}_scale"]) for name in ("w13", "w2")]
     biases = weights["w13_bias"], weights["w2_bias"]
     want = reference.moe(x, topk_weights, topk_ids, *dequantized, *biases, activation)
     kernel = sys.modules.get("aiter.fused_moe")
+    parameters = [name for name, _ in layer.named_parameters() if "bias" not in name]
     return {
         "answer": reference.verdict(got, want, 1e-2),
         "pads": list(kernel.PADS[0]) if kernel else [quant.hidden_pad, quant.intermediate_pad],
-        "parameters": sorted(name for name, _ in layer.named_parameters() if "bias" not in name),
+        "wrapped": {0: True, 4: False}.get(len(parameters), parameters),
     }

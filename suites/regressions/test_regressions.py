@@ -1,0 +1,76 @@
+"""Each fault that was put back is seen by the suite that should see it: the kind, the machines, the line to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from masquerade.machines import resolve
+from masquerade.stage import Record, Stage
+from masquerade.stage.client import blind
+from masquerade.testing import explain
+
+from .faults import ROOT, Fault, faults
+from .runs import SOUND, Runs
+
+ALL = faults()
+WORLDS = ("cuda", "rocm", "xpu", "cpu")
+
+
+def _worlds(config: pytest.Config) -> tuple[str, ...]:
+    return tuple(config.getoption("world") or WORLDS)
+
+
+def _platforms(fault: Fault) -> set[str]:
+    """The platforms where a fault shows; that of the numerics is the CPU."""
+    return {resolve(machine).platform for machine in fault.red} or {"cpu"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "fault" in metafunc.fixturenames:
+        chosen = [fault for fault in ALL if _platforms(fault) & set(_worlds(metafunc.config))]
+        metafunc.parametrize("fault", chosen, ids=[fault.name for fault in chosen])
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    # A worker of pytest-xdist has all tests in its session and runs a part of them.
+    items = () if hasattr(request.config, "workerinput") else request.session.items
+    coming = [
+        item.callspec.params["fault"] for item in items if item.path == request.path and hasattr(item, "callspec")
+    ]
+    with Stage(jobs=2) as stage:
+        assert not blind(stage.control())
+        yield Runs(stage, tmp_path_factory.mktemp("copies"), _worlds(request.config), coming)
+
+
+def test_the_fault_is_seen(runs: Runs, fault: Fault) -> None:
+    sound, broken = runs.of(fault, SOUND), runs.of(fault, fault.name)
+    assert sound, f"{fault.suite} has nothing that -k {fault.select!r} chooses"
+    if fault.by_contracts:
+        assert not [explain(record) for record in sound if record.failed], "the suite fails without the fault"
+        _contracts_see(fault, broken, runs.worlds)
+    else:
+        [before], [after] = (record.result for record in sound), (record.result for record in broken)
+        assert before is not None and after is not None, [explain(record) for record in (*sound, *broken)]
+        assert (before["failed"], before["passed"] > 0) == ([], True), "the suite fails without the fault"
+        assert set(after["failed"]) == set(fault.tests)
+
+
+def _contracts_see(fault: Fault, records: list[Record], worlds: frozenset[str]) -> None:
+    red = [record for record in records if record.failed]
+    wanted = {machine for machine in fault.red if resolve(machine).platform in worlds}
+    assert {record.machine for record in red} == wanted, [explain(record) for record in red]
+    for record in red:
+        worst = record.worst
+        assert worst is not None and worst.blame is not None, explain(record)
+        seen = worst.kind, worst.what if fault.what else "", worst.blame.file
+        assert seen == (fault.finding, fault.what, fault.blame), explain(record)
+        assert fault.line in worst.blame.code, explain(record)
+
+
+def test_each_patch_has_its_entry() -> None:
+    folder = ROOT / "fixtures" / "regressions"
+    assert {file.stem for file in folder.glob("*.patch")} == {fault.name for fault in ALL}
+    assert len(ALL) >= 30
