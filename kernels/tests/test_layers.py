@@ -152,6 +152,9 @@ def test_aiter_gets_shuffled_weights_and_the_padding(here, fused_moe):
     assert got.shape == (7, H)
     assert (got.float() - want.float()).norm() / want.float().norm() < 5e-3
     assert (fused_moe["hidden_pad"], fused_moe["intermediate_pad"]) == (256 - H, 256 - INNER)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x: method.apply(layer, x, topk_weights, topk_ids), fullgraph=True, backend="eager")
+    assert torch.equal(compiled(x), got)
     assert fused_moe["activation"] == "swiglu" and fused_moe["mask"] is None
 
 

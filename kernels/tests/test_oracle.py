@@ -37,6 +37,14 @@ MOE = [  # platform, arch, installed, problem, wanted backend
     ("rocm", "gfx950", ALL, DEEPSEEK, "AITER_MXFP4_BF16"),
     ("rocm", "gfx942", ALL, DEEPSEEK, "TRITON_UNFUSED"),
     ("cuda", "sm_100", ALL, DEEPSEEK | {"activation_format": "mxfp8"}, "TRITON"),
+    ("cuda", "sm_100", ALL, DEEPSEEK | {"activation_format": "fp8"}, "DEEPGEMM_MXFP4"),
+    ("cuda", "sm_121", ALL, DEEPSEEK | {"activation_format": "fp8", "eplb": True}, "DEEPGEMM_MXFP4"),
+    ("cuda", "sm_110", ALL, DEEPSEEK | {"activation_format": "fp8"}, "TRITON"),
+    ("cuda", "sm_90", ALL, DEEPSEEK | {"activation_format": "fp8"}, "TRITON"),
+    ("cuda", "sm_90", ALL, DEEPSEEK, "HUMMING"),
+    ("cuda", "sm_90", ALL, DEEPSEEK | {"eplb": True}, "TRITON"),
+    ("cuda", "sm_90", ("humming",), GPT_OSS, "HUMMING"),
+    ("cuda", "sm_75", ALL, DEEPSEEK, "EMULATION"),
     ("xpu", None, ALL, DEEPSEEK, "XPU"),
     ("xpu", None, (), GPT_OSS, "EMULATION"),
     ("cpu", None, ALL, GPT_OSS, "CPU"),
@@ -93,6 +101,16 @@ def test_the_aiter_switch_is_read_at_the_call_and_zero_is_false(here, monkeypatc
     assert decision.name == want
     if want == "TRITON":
         assert refusals(decision)["AITER_MXFP4_BF16"] == "BLOCKSCALE_USE_AITER=0 switches it off."
+
+
+def test_the_other_switches(here, monkeypatch):
+    here("cuda", "sm_100", ALL)
+    problem = Mxfp4MoEProblem(**DEEPSEEK | {"activation_format": "fp8"})
+    for value, want in (("off", "TRITON"), ("1", "DEEPGEMM_MXFP4"), ("0", "TRITON")):
+        monkeypatch.setenv("BLOCKSCALE_USE_DEEP_GEMM", value)
+        assert select_mxfp4_moe_backend(problem).name == want
+    monkeypatch.setenv("BLOCKSCALE_USE_HUMMING", "0")
+    assert refusals(select_mxfp4_moe_backend(problem))["HUMMING"] == "BLOCKSCALE_USE_HUMMING=0 switches it off."
 
 
 def test_every_oracle_reads_the_switch(here, monkeypatch):

@@ -80,7 +80,8 @@ def named(name: str) -> Routing:
 def test_the_oracle_answers_as_its_golden_table_says(records: Asked, contract: Routing) -> None:
     pairs = [pair for pair in records.values() if pair[0].contract == contract.name]
     assert pairs
-    assert not list(golden.lines(contract.compared(pairs)))
+    told = list(golden.lines(contract.compared(pairs)))
+    assert not told, "\n".join(told)
     judged = [(case, case.judge(record)) for case, record in pairs]
     assert {record.verdict for _, record in judged} == {"ok"}
     assert finish([case for case, _ in pairs], judged) == ()

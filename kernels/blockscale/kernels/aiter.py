@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from blockscale.kernels.moe_operator import operator
+from blockscale.kernels.swiglu import SwiGLU
+
 
 def fp4_asm_gemm(
     x: torch.Tensor,
@@ -27,6 +30,7 @@ def fp4_asm_gemm(
     return out[:M]
 
 
+@operator("aiter")
 def mxfp4_moe(
     x: torch.Tensor,
     topk_weights: torch.Tensor,
@@ -35,13 +39,14 @@ def mxfp4_moe(
     w13_scale: torch.Tensor,
     w2: torch.Tensor,
     w2_scale: torch.Tensor,
+    *,
     w13_bias: torch.Tensor | None,
     w2_bias: torch.Tensor | None,
-    *,
-    activation: str,
+    activation: SwiGLU,
     expert_map: torch.Tensor | None,
     hidden_pad: int,
     intermediate_pad: int,
+    activation_format: str,
 ) -> torch.Tensor:
     """The MoE by AITER's fused_moe: (M, H) as x. Weights and scales are in AITER's layouts, padded as the pads say."""
     import aiter
@@ -56,7 +61,7 @@ def mxfp4_moe(
         topk_ids.int(),
         # AITER asks which of the global experts are here, and counts those in order.
         expert_mask=None if expert_map is None else (expert_map >= 0).int(),
-        activation=aiter.ActivationType.Swiglu if activation == "swigluoai" else aiter.ActivationType.Silu,
+        activation=aiter.ActivationType.Swiglu if activation.name == "swigluoai" else aiter.ActivationType.Silu,
         quant_type=aiter.QuantType.per_1x32,
         w1_scale=w13_scale.view(torch.float8_e8m0fnu),
         w2_scale=w2_scale.view(torch.float8_e8m0fnu),

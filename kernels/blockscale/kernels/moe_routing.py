@@ -49,3 +49,10 @@ def sort_into_tiles(local: torch.Tensor, experts: int, size: int) -> Tiles:
     tile = torch.arange(count, device=flat.device)
     owner = torch.searchsorted(last_tile[:experts].contiguous(), tile, right=True)
     return Tiles(rows[:-1], owner.int(), size)
+
+
+def weighted_sum(rows: torch.Tensor, topk_weights: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+    """(M, H) fp32 of rows (M * top_k, H), one per assignment: those of other ranks' experts count nothing."""
+    M, top_k = local.shape
+    products = rows.view(M, top_k, -1).float() * topk_weights.float().unsqueeze(-1)
+    return torch.where(local.unsqueeze(-1) < 0, 0.0, products).sum(1)

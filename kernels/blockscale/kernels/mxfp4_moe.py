@@ -10,6 +10,7 @@ import torch
 from blockscale.formats import fp8, mx
 from blockscale.kernels import configs, cpu, dispatch
 from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, expect_same_device, expect_shape
+from blockscale.kernels.moe_operator import operator, through_operator
 from blockscale.kernels.moe_routing import local_experts, sort_into_tiles
 from blockscale.kernels.swiglu import SWIGLU_OAI, SwiGLU
 
@@ -49,8 +50,14 @@ def mxfp4_moe(
     w13_bias: (E, 2 I_p), w2_bias: (E, H_p), any float dtype. expert_map: (global experts,), local ids, and -1 for
     experts of other ranks, whose share is left out. `fused` computes the activation within the first GEMM, `emulate`
     everything in plain torch on whichever device. Raises ValueError, before anything runs, for what does not fit; on
-    the CPU for ids out of range too.
+    the CPU for ids out of range too. While torch compiles it is a custom op, which torch does not look into.
     """
+    if torch.compiler.is_compiling():
+        return through_operator(
+            _run_name(fused, emulate), x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale,
+            w13_bias=w13_bias, w2_bias=w2_bias, activation=activation, expert_map=expert_map, hidden_pad=hidden_pad,
+            intermediate_pad=intermediate_pad, activation_format=activation_format,
+        )  # fmt: skip
     scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
     w13_scale, w2_scale = (s.view(torch.uint8) if s.dtype == torch.float8_e8m0fnu else s for s in scales.values())
     _check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)
@@ -65,6 +72,14 @@ def mxfp4_moe(
     if emulate or not dispatch.runs_on_triton(x):
         return _dequantized(problem)
     return _triton(problem, fused)
+
+
+def _run_name(fused: bool, emulate: bool) -> str:
+    return "emulated" if emulate else "fused" if fused else "unfused"
+
+
+for _fused, _emulate in ((True, False), (False, False), (True, True)):
+    operator(_run_name(_fused, _emulate))(partial(mxfp4_moe, fused=_fused, emulate=_emulate))
 
 
 class _Problem(NamedTuple):

@@ -26,6 +26,11 @@ class SwiGLU:
             gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
         return gate * torch.sigmoid(self.alpha * gate) * (up + self.shift)
 
+    def inner(self, columns: torch.Tensor, pad: int) -> torch.Tensor:
+        """(..., I) fp32 of what w13 gives, (..., 2 I) with `pad` of I being padding: zero there, whatever w13 held."""
+        inner = self(*self.gate_and_up(columns.float()))
+        return torch.nn.functional.pad(inner[..., : inner.shape[-1] - pad], (0, pad))
+
     def gate_and_up(self, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The two halves, as views, of a tensor (..., 2 I) whose last dimension runs over w13's rows."""
         if self.interleaved:

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from blockscale.kernels import deep_gemm
-from blockscale.kernels.fp8_block_gemm import dequantized_mm, w8a8_triton_block_scaled_mm
 from blockscale.kernels.fp8_quantization import per_token_group_quant_fp8
 from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem, select_fp8_block_gemm_backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend
 from blockscale.platforms import current_platform
 
 
@@ -19,6 +18,8 @@ class BlockFp8Linear:
     def __init__(self, problem: Fp8BlockGemmProblem, backend: str | None = None) -> None:
         self.problem = problem
         self.decision = select_fp8_block_gemm_backend(problem, backend)
+        assert isinstance(self.decision.backend, Fp8Backend)
+        self._backend = self.decision.backend
 
     def create_weights(self, layer: Any) -> None:
         """Give the layer parameters: weight (N, K) e4m3fn, weight_scale (ceil(N / block_n), ceil(K / block_k))."""
@@ -28,27 +29,23 @@ class BlockFp8Linear:
         _set(layer, torch.zeros(p.n, p.k).to(torch.float8_e4m3fn), scale)
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Where the platform's FP8 is e4m3fnuz, keep the codes, each worth half there, and double the scales.
+        """Bring weights to the platform's FP8 and scales to the backend's layout.
 
-        -0, the one code that means something else there (NaN), becomes 0.
+        Where that FP8 is e4m3fnuz, codes are kept, each worth half there, and scales are doubled. -0, the one code that
+        means something else there (NaN), becomes 0.
         """
-        if layer.weight.dtype == current_platform.fp8_dtype():
-            return
-        code = layer.weight.view(torch.int8)
-        code = torch.where(code == -128, torch.zeros_like(code), code)
-        _set(layer, code.view(current_platform.fp8_dtype()), layer.weight_scale.float() * 2)
+        weight, scale = layer.weight.data, layer.weight_scale.data
+        if weight.dtype != current_platform.fp8_dtype():
+            code = weight.view(torch.int8)
+            code = torch.where(code == -128, torch.zeros_like(code), code)
+            weight, scale = code.view(current_platform.fp8_dtype()), scale.float() * 2
+        _set(layer, weight, self._backend.scale_layout(scale))
 
     def apply(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """(..., N) in x's dtype. Errors as `w8a8_triton_block_scaled_mm`."""
-        p = self.problem
-        a, a_scale = per_token_group_quant_fp8(x, p.block_k, layer.weight.dtype, layer.weight_scale.dtype)
-        if self.decision.name == "DEEP_GEMM":
-            y = deep_gemm.fp8_gemm(a, a_scale, layer.weight, layer.weight_scale, x.dtype)
-        elif self.decision.name in ("UPCAST", "EMULATION"):
-            y = dequantized_mm(a, layer.weight, a_scale, layer.weight_scale, p.block_n, p.block_k, x.dtype)
-        else:
-            blocks = (p.block_n, p.block_k)
-            y = w8a8_triton_block_scaled_mm(a, layer.weight, a_scale, layer.weight_scale, blocks, x.dtype)
+        blocks = (self.problem.block_n, self.problem.block_k)
+        a, a_scale = per_token_group_quant_fp8(x, blocks[1], layer.weight.dtype, layer.weight_scale.dtype)
+        y = self._backend.run(a, layer.weight, a_scale, layer.weight_scale, blocks, x.dtype)
         return y if bias is None else y + bias
 
 

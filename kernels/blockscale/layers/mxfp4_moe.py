@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from blockscale.kernels import aiter
-from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 from blockscale.layers.checkpoint import ExpertWeights
 from blockscale.layouts.padding import packed_columns, pad_w2, pad_w13, scale_columns
 from blockscale.oracle.mxfp4_moe import Mxfp4MoEProblem, select_mxfp4_moe_backend
+from blockscale.oracle.mxfp4_moe.backend import MoEBackend
 from blockscale.oracle.mxfp4_moe.weights import (
     KernelTensor,
     PrecisionConfig,
@@ -41,6 +40,8 @@ class Mxfp4MoEMethod:
         self.problem = problem
         self.num_experts = num_experts
         self.decision = select_mxfp4_moe_backend(problem, backend)
+        assert isinstance(self.decision.backend, MoEBackend)
+        self._backend = self.decision.backend
         self.activation = SWIGLU_OAI if problem.activation == "swigluoai" else SILU
         self.interleaved = self.activation.interleaved
         padded = self.decision.padding.padded(problem.intermediate_size, problem.hidden_size)
@@ -124,24 +125,18 @@ class Mxfp4MoEMethod:
     ) -> torch.Tensor:
         """(M, H) bf16 of x (M, H) bf16, H without any padding; routing and errors as `kernels.mxfp4_moe.mxfp4_moe`."""
         quant = self.get_fused_moe_quant_config(layer)
-        pads = {"hidden_pad": quant.hidden_pad, "intermediate_pad": quant.intermediate_pad}
         w13, w13_scale = _unwrapped(layer.w13_weight, quant.w13_scale, quant.w13_precision)
         w2, w2_scale = _unwrapped(layer.w2_weight, quant.w2_scale, quant.w2_precision)
-        if self.decision.name.startswith("AITER"):
-            return aiter.mxfp4_moe(
-                x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale, quant.w13_bias, quant.w2_bias,
-                activation=self.problem.activation, expert_map=expert_map, **pads,
-            )  # fmt: skip
-        return mxfp4_moe(
+        return self._backend.run(
             x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale,
             w13_bias=quant.w13_bias,
             w2_bias=quant.w2_bias,
             activation=self.activation,
             expert_map=expert_map,
+            hidden_pad=quant.hidden_pad,
+            intermediate_pad=quant.intermediate_pad,
             activation_format=self.problem.activation_format,
-            fused=self.decision.name != "TRITON_UNFUSED",
-            emulate=self.decision.name == "EMULATION",
-            **pads,
+            **_layouts(layer.w13_weight, layer.w2_weight),
         )  # fmt: skip
 
 
@@ -161,3 +156,11 @@ def _unwrapped(
         return weight.data, precision.weight_scale.data
     assert isinstance(weight, torch.Tensor) and scale is not None
     return weight, scale
+
+
+def _layouts(*weights: torch.Tensor | KernelTensor) -> dict[str, tuple[str, ...]]:
+    """The names of the weights' layouts, for a run that has to be told."""
+    names = tuple(
+        weight.layout for weight in weights if isinstance(weight, KernelTensor) and weight.layout != "strided"
+    )
+    return {"layouts": names} if names else {}

@@ -66,9 +66,18 @@ def holds(condition: Callable[[Any], bool], otherwise: str) -> Requirement[Any]:
     return lambda problem: "" if condition(problem) else otherwise.format(**vars(problem))
 
 
-def never(because: str) -> Requirement[Any]:
-    """Not met, and why: for a backend whose rules stand and whose call is not written."""
-    return lambda problem: because
+def cuda_build(*oldest: int) -> Requirement[Any]:
+    """torch is built for this CUDA or a newer one; its build says so, and no driver is asked."""
+
+    def why_not(problem: Any) -> str:
+        import torch
+
+        built, needed = torch.version.cuda or "", ".".join(map(str, oldest))
+        if tuple(int(part) for part in built.split(".") if part.isdigit()) >= oldest:
+            return ""
+        return f"It needs a torch for CUDA {needed} or newer, and this one is for {built or 'none'}."
+
+    return why_not
 
 
 def _either(names: tuple[str, ...]) -> str:

@@ -10,3 +10,4 @@ BLOCKS_OF_128 = requirements.holds(
 WHOLE_BLOCKS = requirements.holds(
     lambda p: p.n % 64 == 0 and p.k % 128 == 0, "It needs N in 64s and K in 128s, and they are {n} and {k}."
 )
+FP32_SCALES = requirements.holds(lambda p: not p.e8m0_scales, "It is called with fp32 scales, and these are e8m0.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from blockscale.oracle import requirements
-from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend
 
-BACKEND: Backend[Fp8BlockGemmProblem] = Backend("CPU", order={"": 40}, requires=(requirements.platform("cpu"),))
+BACKEND = Fp8Backend("CPU", order={"": 40}, requires=(requirements.platform("cpu"),))

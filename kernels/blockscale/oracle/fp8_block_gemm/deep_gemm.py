@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from blockscale import envs
+from blockscale.kernels import deep_gemm
 from blockscale.oracle import requirements
-from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
-from blockscale.oracle.fp8_block_gemm.conditions import BLOCKS_OF_128, WHOLE_BLOCKS
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend
+from blockscale.oracle.fp8_block_gemm.conditions import BLOCKS_OF_128, FP32_SCALES, WHOLE_BLOCKS
 from blockscale.platforms.libraries import DEEP_GEMM
 
-BACKEND: Backend[Fp8BlockGemmProblem] = Backend(
+BACKEND = Fp8Backend(
     "DEEP_GEMM",
     order={"": 20},
     requires=(
@@ -18,6 +18,7 @@ BACKEND: Backend[Fp8BlockGemmProblem] = Backend(
         requirements.library(DEEP_GEMM),
         BLOCKS_OF_128,
         WHOLE_BLOCKS,
-        requirements.holds(lambda p: not p.e8m0_scales, "It is called with fp32 scales, and these are e8m0."),
+        FP32_SCALES,
     ),
+    run=deep_gemm.fp8_gemm,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend, dequantized
 
-BACKEND: Backend[Fp8BlockGemmProblem] = Backend("EMULATION", order={"": 50}, requires=())
+BACKEND = Fp8Backend("EMULATION", order={"": 50}, requires=(), run=dequantized)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from blockscale.oracle import requirements
-from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend
 
-BACKEND: Backend[Fp8BlockGemmProblem] = Backend(
+BACKEND = Fp8Backend(
     "TRITON",
     order={"": 30},
     requires=(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from blockscale.oracle import requirements
-from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.fp8_block_gemm.backend import Fp8Backend, dequantized
 
-BACKEND: Backend[Fp8BlockGemmProblem] = Backend(
-    "UPCAST", order={"": 10}, requires=(requirements.platform("rocm"), requirements.arch("gfx1250"))
+BACKEND = Fp8Backend(
+    "UPCAST",
+    order={"": 10},
+    requires=(requirements.platform("rocm"), requirements.arch("gfx1250")),
+    run=dequantized,
 )

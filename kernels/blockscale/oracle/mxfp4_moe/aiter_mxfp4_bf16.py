@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from blockscale import envs
+from blockscale.kernels import aiter
 from blockscale.layouts.padding import Padding
 from blockscale.oracle import requirements
+from blockscale.oracle.mxfp4_moe.backend import MoEBackend
 from blockscale.oracle.mxfp4_moe.problem import (
     ALIGNED_TO_256,
     BF16_ACTIVATIONS,
     GATED,
     PLAIN_LAYOUT,
-    Mxfp4MoEProblem,
 )
-from blockscale.oracle.selection import Backend
 from blockscale.platforms.libraries import AITER
 
-BACKEND: Backend[Mxfp4MoEProblem] = Backend(
+BACKEND = MoEBackend(
     "AITER_MXFP4_BF16",
     order={"": 10},
     requires=(
@@ -29,4 +29,5 @@ BACKEND: Backend[Mxfp4MoEProblem] = Backend(
         PLAIN_LAYOUT,
     ),
     padding=lambda p: Padding(128, 128) if p.activation == "silu" else Padding(256, 256),
+    run=aiter.mxfp4_moe,
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from blockscale import envs
+from blockscale.kernels import aiter
 from blockscale.layouts.padding import Padding
 from blockscale.oracle import requirements
-from blockscale.oracle.mxfp4_moe.problem import ALIGNED_TO_256, GATED, PLAIN_LAYOUT, Mxfp4MoEProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.mxfp4_moe.backend import MoEBackend
+from blockscale.oracle.mxfp4_moe.problem import ALIGNED_TO_256, GATED, PLAIN_LAYOUT
 from blockscale.platforms.libraries import AITER
 
-BACKEND: Backend[Mxfp4MoEProblem] = Backend(
+BACKEND = MoEBackend(
     "AITER_MXFP4_MXFP4",
     order={"": 20},
     requires=(
@@ -29,4 +30,5 @@ BACKEND: Backend[Mxfp4MoEProblem] = Backend(
         PLAIN_LAYOUT,
     ),
     padding=lambda problem: Padding(128, 256),
+    run=aiter.mxfp4_moe,
 )

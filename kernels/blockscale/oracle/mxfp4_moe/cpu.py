@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from blockscale.layouts.padding import Padding
 from blockscale.oracle import requirements
-from blockscale.oracle.mxfp4_moe.problem import GATED, Mxfp4MoEProblem
-from blockscale.oracle.selection import Backend
+from blockscale.oracle.mxfp4_moe.backend import MoEBackend
+from blockscale.oracle.mxfp4_moe.problem import GATED
 
-BACKEND: Backend[Mxfp4MoEProblem] = Backend(
+BACKEND = MoEBackend(
     "CPU",
     order={"": 80},
     requires=(requirements.platform("cpu"), GATED),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.layouts.padding import Padding
 from blockscale.oracle import requirements
-from blockscale.oracle.mxfp4_moe.problem import GATED, Mxfp4MoEProblem
+from blockscale.oracle.mxfp4_moe.backend import MoEBackend
+from blockscale.oracle.mxfp4_moe.problem import GATED
 from blockscale.oracle.mxfp4_moe.triton import TRITON_FAMILIES
-from blockscale.oracle.selection import Backend
 from blockscale.platforms import current_platform
 
-BACKEND: Backend[Mxfp4MoEProblem] = Backend(
+BACKEND = MoEBackend(
     "TRITON_UNFUSED",
     order={"gpt-oss": 45, "deepseek-v4": 45},
     requires=(
@@ -19,4 +22,5 @@ BACKEND: Backend[Mxfp4MoEProblem] = Backend(
         GATED,
     ),
     padding=lambda problem: Padding(256, 256) if current_platform.is_rocm() else Padding(64, 1),
+    run=partial(mxfp4_moe, fused=False),
 )

@@ -1,0 +1,35 @@
+"""What a backend of the FP8 block GEMM is beyond its requirements: how weight scales are laid out, and the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from blockscale.kernels.fp8_block_gemm import dequantized_mm, w8a8_triton_block_scaled_mm
+from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
+from blockscale.oracle.selection import Backend
+
+Run = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Sequence[int], torch.dtype], torch.Tensor]
+"""A, B, As, Bs, block_size and output_dtype, as `kernels.fp8_block_gemm.w8a8_triton_block_scaled_mm` has them."""
+
+
+def as_loaded(scale: torch.Tensor) -> torch.Tensor:
+    """The checkpoint's own layout."""
+    return scale
+
+
+def dequantized(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_size: Sequence[int], dtype: torch.dtype
+) -> torch.Tensor:
+    """The fp32 product of dequantized operands, in plain torch."""
+    return dequantized_mm(A, B, As, Bs, *block_size, dtype)
+
+
+@dataclass(frozen=True)
+class Fp8Backend(Backend[Fp8BlockGemmProblem]):
+    """A backend and how it runs. `scale_layout` makes the weight's scales (N / block_n, K / block_k) `run`'s Bs."""
+
+    run: Run = w8a8_triton_block_scaled_mm
+    scale_layout: Callable[[torch.Tensor], torch.Tensor] = as_loaded
