@@ -74,20 +74,20 @@ def _read(file: Path) -> Fault:
 
 
 def copied(folder: Path, fault: Fault | None = None) -> Path:
-    """A folder with a copy of blockscale, and the fault in it if one is given.
-
-    Raises FaultError if the patch does not apply.
-    """
+    """The new `folder` with a copy of blockscale, and the fault in it if one is given. Raises FaultError as `apply`."""
     shutil.copytree(PACKAGE, folder / "blockscale", ignore=shutil.ignore_patterns("__pycache__"))
-    if fault is None:
-        return folder
+    if fault is not None:
+        apply(fault, folder)
+    return folder
+
+
+def apply(fault: Fault, folder: Path) -> None:
+    """Apply a fault's patch to the copy in `folder`. Raises FaultError if it does not apply."""
     # Outside any repository: within one git apply would look for the files from its root.
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
-    done = subprocess.run(
-        ["git", "apply", str(fault.patch)], cwd=folder.resolve(), env=env, capture_output=True, text=True
-    )
+    command = ["git", "apply", str(fault.patch)]
+    done = subprocess.run(command, cwd=folder.resolve(), env=env, capture_output=True, text=True)
     if done.returncode:
         says = " ".join(done.stderr.split())
         raise FaultError(f"{fault.patch.name} no longer applies to kernels/blockscale ({says}): make the patch anew")
-    return folder

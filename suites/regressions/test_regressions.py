@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,9 @@ from masquerade.stage import Record, Stage
 from masquerade.stage.client import blind
 from masquerade.testing import explain
 
-from .faults import ROOT, Fault, faults
+from .faults import FAULTS, PACKAGE, ROOT, Fault, FaultError, apply, copied, faults
 from .runs import SOUND, Runs
+from .table import table
 
 ALL = faults()
 WORLDS = ("cuda", "rocm", "xpu", "cpu")
@@ -71,6 +73,22 @@ def _contracts_see(fault: Fault, records: list[Record], worlds: frozenset[str]) 
 
 
 def test_each_patch_has_its_entry() -> None:
-    folder = ROOT / "fixtures" / "regressions"
-    assert {file.stem for file in folder.glob("*.patch")} == {fault.name for fault in ALL}
-    assert len(ALL) >= 30
+    assert {file.stem for file in FAULTS.glob("*.patch")} == {fault.name for fault in ALL}
+
+
+def test_the_readme_counts_them() -> None:
+    text = (ROOT / "README.md").read_text()
+    section = text.partition("## Regressions seen\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines(keepends=True) if line.startswith("|")]
+    assert "".join(rows) == table(ALL), f"the section should hold\n{table(ALL)}"
+
+
+def test_a_patch_that_does_not_apply_says_so(tmp_path: Path) -> None:
+    fault = ALL[0]
+    sound = copied(tmp_path / "sound")
+    assert {file.relative_to(sound) for file in sound.rglob("*.py")} == {
+        Path("blockscale") / file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py")
+    }
+    once = copied(tmp_path / "once", fault)
+    with pytest.raises(FaultError, match=rf"^{fault.name}\.patch no longer applies to .*: make the patch anew$"):
+        apply(fault, once)

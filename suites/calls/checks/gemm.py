@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from typing import Any
 
 import torch
@@ -21,10 +23,18 @@ def block_scaled_mm(**call: Any) -> str:
 
 
 def dynamic_quant(**call: Any) -> str:
-    """gemm_with_dynamic_quant against float64; `call` are the arguments that operands.ocp_mx_gemm makes."""
+    """gemm_with_dynamic_quant against float64, and that it leaves no variable and no thread behind.
+
+    `call` are the arguments that operands.ocp_mx_gemm makes.
+    """
     from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
 
+    variables, threads = set(os.environ.items()), threading.active_count()
     got = gemm_with_dynamic_quant(**call)
+    # torch's own first use of a custom operator names a cache folder.
+    left = {name for name, _ in variables ^ set(os.environ.items()) if name != "TORCHINDUCTOR_CACHE_DIR"}
+    if left or threading.active_count() != threads:
+        return f"left behind: variables {sorted(left)}, {threading.active_count() - threads} threads"
     want = reference.mxfp4(*reference.mxfp4_codes(call["x"])) @ reference.mxfp4(call["weight"], call["weight_scale"]).T
     return reference.verdict(got, want, 5e-3, call["out_dtype"])
 

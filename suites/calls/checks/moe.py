@@ -97,3 +97,18 @@ def served(backend: str | None, activation: str = "swigluoai", intermediate: int
         "pads": list(kernel.PADS[0]) if kernel else [quant.hidden_pad, quant.intermediate_pad],
         "wrapped": {0: True, 4: False}.get(len(parameters), parameters),
     }
+
+
+def expert_mask() -> dict[str, Any]:
+    """The mask that AITER gets for a rank with three of five experts, and the answer: that of these three alone."""
+    method, layer, x, topk_weights, _ = called("AITER_MXFP4_BF16", "swigluoai", 256, 256)
+    expert_map = torch.tensor([0, -1, 1, -1, 2])
+    ids = torch.tensor([[0, 2], [4, 1], [3, 0], [2, 4], [4, 3], [0, 4], [1, 2]])
+    got = method.apply(layer, x, topk_weights, ids, expert_map)
+    weights = operands.expert_weights(EXPERTS, 256, 256)
+    dequantized = [reference.mxfp4(weights[name], weights[f"{name}_scale"]) for name in ("w13", "w2")]
+    local, biases = expert_map[ids], (weights["w13_bias"], weights["w2_bias"])
+    here = topk_weights * (local >= 0)
+    want = reference.moe(x, here, local.clamp(min=0), *dequantized, *biases, "swigluoai")
+    mask = sys.modules["aiter.fused_moe"].MASKS[0]
+    return {"mask": mask.tolist(), "answer": reference.verdict(got, want, 1e-2)}

@@ -9,6 +9,8 @@ import aiter
 
 #: (hidden_pad, intermediate_pad) of each call.
 PADS: list[tuple[int, int]] = []
+#: expert_mask of each call.
+MASKS: list[torch.Tensor | None] = []
 
 
 def fused_moe(
@@ -18,6 +20,11 @@ def fused_moe(
 ):  # fmt: skip
     """(M, H) as hidden_states, whose H is that of the padded weights."""
     PADS.append((hidden_pad, intermediate_pad))
+    MASKS.append(expert_mask)
+    if expert_mask is not None:
+        # The experts that are here, counted in the order of their global ids.
+        local = expert_mask.cumsum(0) - 1
+        topk_weight, topk_ids = topk_weight * expert_mask[topk_ids.long()], local[topk_ids.long()].clamp(min=0)
     w1, w2, w1_scale, w2_scale = (tensor.view(torch.uint8) for tensor in (w1, w2, w1_scale, w2_scale))
     rows, hidden = w1.shape[1], w2.shape[1]
     if hidden_states.shape[1] != hidden or rows % 512 or hidden % 256:
