@@ -9,7 +9,8 @@ _ALIGNMENT = 4  # K blocks
 
 def columns_first(scale: torch.Tensor) -> torch.Tensor:
     """Scales of activations, (M, k) with strides (1, M)."""
-    return scale.t().contiguous().t()
+    # Copied: a tensor of one row counts as contiguous whatever its strides are.
+    return scale.new_empty(*scale.shape[::-1]).t().copy_(scale)
 
 
 def block_scale(scale: torch.Tensor) -> torch.Tensor:
