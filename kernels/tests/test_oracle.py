@@ -190,6 +190,8 @@ def test_what_follows_an_unmet_requirement_is_not_asked(here, monkeypatch):
         ({"activation_format": "int8"}, "activation_format: got 'int8', expected one of bf16, mxfp8"),
         ({"hidden_size": 0}, "hidden_size: got 0, expected at least 1"),
         ({"ep_size": 0}, "ep_size: got 0, expected at least 1"),
+        ({"hidden_pad": 2880}, "hidden_pad: got 2880, expected 0 to 2879: a part of the size"),
+        ({"intermediate_pad": -1}, "intermediate_pad: got -1, expected 0 to 2879: a part of the size"),
     ],
 )
 def test_bad_problem(fields, message):

@@ -5,6 +5,7 @@ torch's own conversion from fp8 takes 2 ns an element on one x86 core, and so do
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -99,16 +100,18 @@ def _fp8_to_bf16(codes: torch.Tensor) -> torch.Tensor:
     return bits.view(torch.bfloat16).mul_(2.0 ** (119 if fnuz else 120))
 
 
-def _e2m1_to_bf16(packed: torch.Tensor) -> torch.Tensor:
+def _e2m1_to_bf16(packed: torch.Tensor, byteorder: str = sys.byteorder) -> torch.Tensor:
     """(N, K / 2) bytes to (N, K) bf16, exactly: each 32-bit word takes both of a byte's codes into bf16's fields.
 
     Exponent and mantissa land in bits 6 to 8 of their half, the sign in bit 15: the value times 2^-126. One product
-    puts both codes there, since its two shifted copies do not overlap.
+    puts both codes there, since its two shifted copies do not overlap. The even element, in the low nibble, goes to the
+    half that comes first in memory.
     """
     byte = packed.to(torch.int32)
-    bits = byte * (1 << 6 | 1 << 18)
+    low, high = (6, 18) if byteorder == "little" else (22, 2)
+    bits = byte * (1 << low | 1 << high)
     bits &= 0x01C001C0
-    byte *= 1 << 12 | 1 << 24
+    byte *= 1 << low + 6 | 1 << high + 6
     byte &= -0x7FFF8000  # keep 0x80008000
     bits |= byte
     return bits.view(torch.bfloat16).mul_(2.0**126)

@@ -36,6 +36,9 @@ class Mxfp4MoEProblem:
         for name in ("hidden_size", "intermediate_size", "ep_size", "dp_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, expected at least 1")
+        for name, size in (("hidden_pad", self.hidden_size), ("intermediate_pad", self.intermediate_size)):
+            if not 0 <= getattr(self, name) < size:
+                raise ValueError(f"{name}: got {getattr(self, name)}, expected 0 to {size - 1}: a part of the size")
 
 
 GATED = requirements.holds(
