@@ -87,7 +87,10 @@ def apply(fault: Fault, folder: Path) -> None:
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
     command = ["git", "apply", str(fault.patch)]
-    done = subprocess.run(command, cwd=folder.resolve(), env=env, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, cwd=folder.resolve(), env=env, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise FaultError("git is not installed, and it applies the patches of fixtures/regressions") from None
     if done.returncode:
         says = " ".join(done.stderr.split())
         raise FaultError(f"{fault.patch.name} no longer applies to kernels/blockscale ({says}): make the patch anew")
