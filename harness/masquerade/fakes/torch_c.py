@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from masquerade.fakes import lives
 from masquerade.fakes.torch_properties import cuda_properties, xpu_properties
 from masquerade.fakes.world import Device, NoAnswerError, World
 
@@ -45,6 +46,11 @@ class Runtime:
         self.current = 0
         self._devices: list[Device] | None = None
         self._started_in = 0
+        lives.follow(self._moved)
+
+    def _moved(self, old: int, new: int) -> None:
+        if self._started_in == old:
+            self._started_in = new
 
     def start(self) -> list[Device]:
         """Start the driver: it reads the visible-devices variables now and never again, and poisons later forks."""

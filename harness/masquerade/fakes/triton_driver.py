@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from masquerade.fakes.binaries import resources
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.world import NoAnswerError, UnknownValueError, World
 
@@ -35,8 +37,20 @@ def _answer(module: Any, world: World, prefix: str) -> None:
     for name, replacement in ((f"{prefix}Utils", _utils(world)), (f"{prefix}Launcher", Launcher)):
         if hasattr(module, name):
             setattr(module, name, replacement)
+    driver = getattr(module, f"{prefix}Driver", None)
+    if driver is not None and hasattr(driver, "get_benchmarker"):
+        driver.get_benchmarker = lambda self: untimed
     if hasattr(module, "_cuda_driver_is_active"):
         module._cuda_driver_is_active = lambda: world.platform == "cuda" and world.count() > 0
+
+
+def untimed(kernel_call: Callable[[], Any], *, quantiles: Sequence[float] = (), **options: Any) -> Any:
+    """Stands in for the driver's benchmark: run once, and take as long as any other. There is nothing to time here.
+
+    An autotuned kernel then compiles each of its configurations, drops those that do not fit, and takes the first one.
+    """
+    kernel_call()
+    return [0.0] * len(quantiles) if quantiles else 0.0
 
 
 class Launcher:
@@ -72,11 +86,9 @@ def _utils(world: World) -> type:
             )
 
         def load_binary(self, name: str, binary: bytes, shared: int, index: int) -> tuple[int, int, int, int, int]:
-            """(module, function, registers, spills, most threads a block).
-
-            No driver counted registers here: registers and spills are 0.
-            """
-            return 0, 0, 0, 0, world.visible()[index].known("max_threads_per_block", 1024)
+            """(module, function, registers, spilled words, most threads a block); -1 where the binary does not tell."""
+            told = resources(binary) or (-1, -1)
+            return 0, 0, *told, world.visible()[index].known("max_threads_per_block", 1024)
 
         def unload_module(self, handle: Any) -> None:
             return None

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from masquerade.contracts.golden import lines
+from masquerade.report import launches
 from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, beside_tables, distinct
 from masquerade.report.matrix import tables
@@ -39,6 +40,10 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         console.print()
     _list(console, Text("Fails alike on all machines: not a platform's doing", style="bold"), map(brief, alike))
     _list(console, Text("Warnings", style="dim bold"), map(quiet, warnings))
+    launched = launches.table(results)
+    if launched is not None:
+        console.print(launched)
+        console.print()
     for table in results.golden:
         rows = [Text(clean(line)) for line in lines(table)]
         _list(console, Text("route-mismatch", style="bold red"), rows)

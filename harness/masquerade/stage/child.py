@@ -23,7 +23,7 @@ from masquerade.stage import calling, discovery, log
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.recorder import encoder, recorder, row_reader
 
-#: Taken before a watcher wraps it: a warm server's children start with the wrapped one.
+#: Taken before a watcher wraps it: the children of a server that wears a machine start with the wrapped one.
 _leave = os._exit
 
 #: Characters kept of a message or of a repr.
@@ -94,13 +94,10 @@ Append = Callable[[bytes], bool]
 Prepare = Callable[[dict[str, Any], Append, dict[str, str]], Callable[[], int]]
 
 
-def run(
-    request: dict[str, Any], memory: mmap, ready: Prepare | None = None, also: Callable[[], dict[str, Any]] = dict
-) -> NoReturn:
+def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> NoReturn:
     """Run the check that `request` describes and end the process. The log in `memory` tells what happened.
 
-    `ready` takes the place of `prepare` in a process that wears its disguise already; `also` gives more for the closing
-    record.
+    `ready` takes the place of `prepare` in a process that wears its disguise already.
     """
     leave, getpid, owner = _leave, os.getpid, os.getpid()
     append, close = log.writer(memory)
@@ -164,7 +161,6 @@ def run(
     outcome["seconds"] = monotonic() - started
     outcome["threads"] = alive()
     outcome["place"], outcome["probes"] = call.place, call.counts()
-    outcome.update(also())
     if request.get("measure"):
         outcome["private_bytes"] = private_bytes()
     close(encode(outcome).encode())

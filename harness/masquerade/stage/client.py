@@ -260,7 +260,7 @@ class Stage:
                 try:
                     wire.send(server.socket, request)
                 except OSError:  # the server died while it had nothing to do
-                    server = self._replace(server)
+                    server = self.replace(server)
                     wire.send(server.socket, request)
                 running[server] = (check, tries)
                 selector.register(server.socket, selectors.EVENT_READ, server)
@@ -280,7 +280,7 @@ class Stage:
                         except (wire.WireError, OSError):
                             reply = None
                         if reply is None:
-                            server = self._replace(server)
+                            server = self.replace(server)
                             if tries == 0:
                                 waiting.appendleft((check, 1))
                             else:
@@ -324,22 +324,17 @@ class Stage:
                 reply = None
             if reply is not None:
                 return self.record(check, reply, server.facts)
-            server = self._replace(server)
+            server = self.replace(server)
             if tries:
                 break
         return self.record(check, _server_killed(), server.facts)
 
-    def warm_server(self, check: Check, refused: Sequence[str]) -> _Server:
-        """A server of its own that wears the machine of `check` and keeps clean modules, but none of `refused`."""
-        server = _Server(self.python, False, self.torch)
-        server.wait_ready()
-        wire.send(server.socket, {"warm": {**self.request(check), "refused": list(refused)}})
-        reply = wire.receive(server.socket)
-        if reply is None or not reply.get("warm"):
-            raise StageError(f"no server can wear {check.machine.id}: {reply}")
-        return server
+    def server(self, number: int) -> _Server:
+        """Server `number`, ready; for callers that hold it alone."""
+        self._servers[number].wait_ready()
+        return self._servers[number]
 
-    def _replace(self, server: _Server) -> _Server:
+    def replace(self, server: _Server) -> _Server:
         """A new server in the place of one that died."""
         place = self._servers.index(server)
         server.process.kill()

@@ -32,44 +32,46 @@ class Dressed:
     def __init__(self, request: dict[str, Any]) -> None:
         self._current: dict[str, Recorder] = {}
         self._origins: dict[int, list[Any]] = {}
+        self.faked = request["machine"]["platform"] != "here"
         child.enter(request)
         disguise(request["machine"], folder=request.get("tools", ""))
         self._alive = watch(self._relay(), request["machine"], request.get("owners", {}))
 
     def _relay(self) -> Recorder:
         """A recorder that passes on to the one of the present process."""
-        current, noted = self._current, self.noted
-        current["now"] = Recorder(lambda kind, what, **more: None, list, self._origins)
+        current = self._current
+        current["now"] = nobody(self._origins)
 
         def note(kind: str, what: str, **more: Any) -> None:
-            noted(kind, what, more)
             current["now"].note(kind, what, **more)
 
         return Recorder(note, lambda: current["now"].here(), self._origins)
-
-    def noted(self, kind: str, what: str, more: dict[str, Any]) -> None:
-        """Called for each event, before it is written."""
-
-    def also(self) -> dict[str, Any]:
-        """What a check's closing record holds besides."""
-        return {}
 
     def leaf(self, request: dict[str, Any], memory: mmap) -> None:
         """Run one check in this process, which was forked for it."""
 
         def ready(asked: dict[str, Any], append: child.Append, phase: dict[str, str]) -> Callable[[], int]:
-            atexit._clear()
             self.enter(asked)
             child.name_subject(asked, append)
+            self.begin(append, asked)
             self._current["now"] = recorder(append, phase, self._origins)
-            child.take_signals()
             return self._alive
 
-        child.run(request, memory, ready, self.also)
+        child.run(request, memory, ready)
 
     def enter(self, request: dict[str, Any]) -> None:
         """What the check's own request changes: its path. Its environment is the server's."""
+        atexit._clear()
         sys.path[:0] = request.get("path", [])
+        child.take_signals()
+
+    def begin(self, append: child.Append, request: dict[str, Any]) -> None:
+        """Write what comes before the check's own events."""
+
+
+def nobody(origins: dict[int, list[Any]]) -> Recorder:
+    """A recorder for events of the server's own."""
+    return Recorder(lambda kind, what, **more: None, list, origins)
 
 
 class _Server(NamedTuple):

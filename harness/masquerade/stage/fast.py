@@ -1,8 +1,8 @@
-"""Scans many modules on warm servers, and confirms what they say with forks of their own.
+"""Scans many modules by trees, and confirms what they say with forks of their own.
 
 Every finding is confirmed: the first record that holds it is made again from a flat fork, and that one counts. Of the
-clean records one in fifty is made again; where it does not agree, its whole chunk is, and the machine goes on without
-the warm server.
+clean records one in fifty is made again; where it does not agree, its whole chunk is, and the machine goes on without a
+tree.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 #: Clean records that one confirmation speaks for.
 CHUNK = 50
 
-#: Fewer checks of one machine than this are not worth a warm server.
+#: Fewer checks of one machine than this are not worth a tree.
 WORTH = 24
 
-#: How often a machine's warm server may be spoilt by a module before the rest is done without one.
-RESTARTS = 40
+#: How often a tree may be cut down by its subjects before the rest is done without one.
+REGROWN = 40
 
 
 @dataclass
 class Agreement:
-    """How often flat forks confirmed what warm servers said, and where they did not."""
+    """How often flat forks confirmed what trees said, and where they did not."""
 
     confirmed: int = 0
     differed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ def keys(record: Record) -> frozenset[tuple[str, str, str]]:
 
 
 def groups(checks: Sequence[Check], shards: int) -> list[list[Check]]:
-    """Checks that one warm server can do: import checks alike in all but their module, cut into `shards` rows each."""
+    """Checks that one tree can do: import checks alike in all but their module, cut into `shards` rows each."""
     alike: dict[Any, list[Check]] = defaultdict(list)
     for check in checks:
         alike[check.signature()].append(check)
@@ -58,61 +58,59 @@ def groups(checks: Sequence[Check], shards: int) -> list[list[Check]]:
 
 
 class Worker:
-    """One warm server and one flat server, working through one group."""
+    """One tree after another on one server; what they say is confirmed on another."""
 
-    def __init__(self, stage: Stage, number: int, agreement: Agreement, put: Callable[[Record], None]) -> None:
-        self.stage, self.number, self.agreement, self.put = stage, number, agreement, put
+    def __init__(
+        self, stage: Stage, servers: tuple[int, int], agreement: Agreement, put: Callable[[Record], None]
+    ) -> None:
+        self.stage, self.agreement, self.put = stage, agreement, put
+        self.tree, self.flat_server = servers
         self.confirmed: set[tuple[str, str, str]] = set()
         self.doubtful: set[tuple[str, str, str]] = set()
         self.chunk: list[tuple[Check, Record]] = []
 
     def work(self, group: Sequence[Check]) -> None:
         """Do all checks of a group."""
-        refused: set[str] = set()
-        left, restarts, trusted = list(group), 0, True
-        while left and trusted and restarts <= RESTARTS:
-            server = self.stage.warm_server(left[0], sorted(refused))
-            try:
-                spoilt = self._on(server, left)
-            finally:
-                server.close()
-            if spoilt == _DISTRUST:
-                trusted = False
-            elif spoilt:
-                refused.add(spoilt)
-                restarts += 1
-        for check in left:
-            self.put(self.flat(check))
+        left = {check.id: check for check in group}
+        for _ in range(REGROWN):
+            if not left or not self._grow(left):
+                break
         self._release()
-
-    def _on(self, server: Any, left: list[Check]) -> str:
-        """Work on one warm server until all is done ("") or it is spoilt: gives the module to refuse."""
-        while left:
-            check = left[0]
-            try:
-                wire.send(server.socket, self.stage.request(check))
-                reply = wire.receive(server.socket)
-            except (wire.WireError, OSError):
-                reply = None
-            left.pop(0)
-            if reply is None:
-                self.put(self.flat(check))
-                return check.subject
-            if not self._take(check, reply, server.facts):
-                return _DISTRUST
-            spoilt = str(reply.get("spoilt_by") or "")
-            if spoilt:
-                return spoilt
-        return ""
-
-    def _take(self, check: Check, reply: dict[str, Any], facts: dict[str, Any]) -> bool:
-        """Use a warm server's reply. False when it proved wrong about a clean module."""
-        closing = str(reply.get("closing") or "")
-        if '"flat":true' in closing or '"flat":' not in closing:
-            # It needs a module that only comes with another one, or it did not come to its end.
+        for check in left.values():
             self.put(self.flat(check))
-            return True
-        record = self.stage.record(check, reply, facts)
+
+    def _grow(self, left: dict[str, Check]) -> bool:
+        """Take the replies of one tree: what it answers leaves `left`, and so does a check that ended a part of it.
+
+        False where the tree proved wrong about a clean module.
+        """
+        server = self.stage.server(self.tree)
+        items = [[check.id, check.subject] for check in left.values()]
+        reply, at = None, ""
+        try:
+            wire.send(server.socket, {"tree": self.stage.request(next(iter(left.values()))), "items": items})
+            while (reply := wire.receive(server.socket)) is not None and not reply.get("done"):
+                if "at" in reply:
+                    self._flat_if_lost(left, at)
+                    at = str(reply["at"])
+                    continue
+                check = left.pop(str(reply.get("id")), None)
+                if check is not None and not self._take(check, self.stage.record(check, reply, server.facts)):
+                    self.stage.replace(server)
+                    return False
+        except (wire.WireError, OSError):
+            reply = None
+        self._flat_if_lost(left, at)
+        if reply is None:
+            self.stage.replace(server)
+        return True
+
+    def _flat_if_lost(self, left: dict[str, Check], at: str) -> None:
+        """A check that was begun and not answered ended the process above it."""
+        if at in left:
+            self.put(self.flat(left.pop(at)))
+
+    def _take(self, check: Check, record: Record) -> bool:
         found = keys(record)
         if not found:
             self.chunk.append((check, record))
@@ -129,7 +127,7 @@ class Worker:
         return True
 
     def flat(self, check: Check) -> Record:
-        return self.stage.flat(check, self.number)
+        return self.stage.flat(check, self.flat_server)
 
     def _agree(self, check: Check, flat: Record, record: Record) -> bool:
         same = keys(flat) == keys(record) and flat.verdict == record.verdict
@@ -152,9 +150,6 @@ class Worker:
         return good
 
 
-_DISTRUST = "\0distrust"
-
-
 def run(stage: Stage, checks: Sequence[Check], agreement: Agreement) -> Iterator[Record]:
     """Run `checks` on `stage.jobs` workers; records come as they are ready."""
     machines = len({check.machine.id for check in checks}) or 1
@@ -163,7 +158,7 @@ def run(stage: Stage, checks: Sequence[Check], agreement: Agreement) -> Iterator
     for row in rows:
         work.put(row)
     done: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
-    workers = min(stage.jobs, len(rows))
+    workers = running = min(stage.jobs, len(rows))
 
     def loop(number: int) -> None:
         try:
@@ -172,20 +167,20 @@ def run(stage: Stage, checks: Sequence[Check], agreement: Agreement) -> Iterator
                     row = work.get_nowait()
                 except queue.Empty:
                     break
-                Worker(stage, number, agreement, done.put).work(row)
+                Worker(stage, (number, number + workers), agreement, done.put).work(row)
         except BaseException as error:
             done.put(error)
         done.put(None)
 
-    stage.start(workers)
+    stage.start(2 * workers)
     threads = [threading.Thread(target=loop, args=(number,), daemon=True) for number in range(workers)]
     for thread in threads:
         thread.start()
     try:
-        while workers:
+        while running:
             item = done.get()
             if item is None:
-                workers -= 1
+                running -= 1
             elif isinstance(item, BaseException):
                 raise item
             else:

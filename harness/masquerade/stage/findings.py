@@ -21,6 +21,7 @@ from masquerade.stage.blame import (
     past_decorators,
     probe_name,
 )
+from masquerade.stage.launches import compiler_message, compiling, launches
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
 from masquerade.stage.restored import without_restored
 
@@ -50,7 +51,7 @@ class Context:
 
 #: What the fields of an event, and of the exception in a closing record, must be. A child may write anything there.
 _SHAPES = {
-    **dict.fromkeys(("kind", "what", "phase", "level", "file", "module", "owner"), str),
+    **dict.fromkeys(("kind", "what", "phase", "level", "file", "module", "owner", "message", "raised"), str),
     **dict.fromkeys(("stack", "origin", "places", "at"), list),
     **dict.fromkeys(("facts", "probes"), dict),
 }
@@ -110,7 +111,8 @@ class Judge:
         return kind(subject, path, facts.get("torch_folder", ""), tuple(facts.get("stdlib", ())))
 
     def record(self) -> Record:
-        findings = [*self._from_events(), *self._from_end()]
+        findings = [*self._from_events()]
+        findings += [finding for finding in self._from_end() if not self._told(finding, findings)]
         if self.reply.get("full") and not findings:
             why = "more happened than the log holds: this is not called clean"
             findings = [self._abrupt("crash", "event log full", why)]
@@ -131,6 +133,7 @@ class Judge:
             output=str(self.reply.get("output", "")),
             notes=tuple(self._notes()),
             levels=dict(levels),
+            launches=launches(self.events, self.places),
             place=self._place(closing.get("place")),
             probes=self._probes(),
             private_bytes=private if isinstance(private := closing.get("private_bytes"), int) else None,
@@ -240,6 +243,12 @@ class Judge:
             message = f"{event.get('module', what)} was executed; it belongs to {event.get('owner', '?')}"
             if event.get("file") in self.touching:
                 message += ", and it touches a device"
+        if kind == "compile-error":
+            message = compiler_message(event, str(self.reply.get("output", "")))
+        if kind == "out-of-resources":
+            if event.get("pruned") is True:
+                return None
+            message = str(event.get("message", ""))
         return self._finding(kind, what, event, message)
 
     def _from_end(self) -> list[Finding]:
@@ -252,11 +261,23 @@ class Judge:
             if isinstance(error, dict):
                 return [self._exception(closing, _keep(error))]
         if reply.get("timed_out"):
-            return [self._abrupt("timeout", f"{self.context.timeout:g} s", "the time limit was over")]
+            slow = compiling(self.events)
+            why = f"the time limit was over while {slow['what']} was compiled" if slow else "the time limit was over"
+            return [self._abrupt("timeout", f"{self.context.timeout:g} s", why)]
         status = int(reply.get("exit", 0))
         if status < 0:
             return [self._abrupt("crash", _signal_name(-status), f"ended by signal {-status}")]
         return [self._abrupt("exit", f"status {status}", "the process was ended before the import was done")]
+
+    def _told(self, end: Finding, findings: list[Finding]) -> bool:
+        """Whether an exception that ended the check was told already, as a kernel that does not compile or fit."""
+        return end.kind in ("call-mismatch", "import-error") and any(
+            event.get("raised") == end.what and (finding.kind, finding.what) == (event["kind"], event["what"])
+            for event in self.events
+            if event["kind"] in ("compile-error", "out-of-resources")
+            for finding in findings
+            if finding.blame == end.blame
+        )
 
     def _exception(self, closing: Mapping[str, Any], error: Mapping[str, Any]) -> Finding:
         name = str(error.get("type", "?"))

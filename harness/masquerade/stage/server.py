@@ -16,9 +16,10 @@ from collections.abc import Collection
 from mmap import mmap
 from typing import Any, NoReturn
 
-from masquerade.stage import child, disguise, log, pages, supervise, warm, wire
+from masquerade.stage import child, disguise, log, pages, supervise, wire
 from masquerade.stage.dressed import Dressed, Wardrobe
 from masquerade.stage.places import where_things_lie
+from masquerade.stage.tree import Item, Tree, ended
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
 DEVICE_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
@@ -136,34 +137,38 @@ def loop(control: socket.socket, fresh: bool = False, dressed: Dressed | None = 
         request = wire.receive(control)
         if request is None:
             os._exit(0)
-        if "warm" in request:
-            dressed = warm.Warm(request["warm"])
-            gc.freeze()
-            pages.join()
-            wire.send(control, {"warm": True})
+        if "tree" in request:
+            grow(request, control)
+            supervise.end_descendants(wardrobe.pids)
+            wire.send(control, {"done": True})
             continue
-        bare = dressed is None and not fresh
-        reply = wardrobe.answer(request) if bare else None
+        reply = wardrobe.answer(request) if dressed is None and not fresh else None
         if reply is None:
             reply = answer(request, control, fresh, dressed, wardrobe.pids)
-        if isinstance(dressed, warm.Warm):
-            reply["spoilt_by"] = learn(dressed, request, reply)
-            reply["kept"], reply["refused"] = len(dressed.kept), sorted(dressed.refused)
         wire.send(control, reply)
 
 
-def learn(warmed: warm.Warm, request: dict[str, Any], reply: dict[str, Any]) -> str:
-    """Let a warm server keep what a check executed without an event. Gives the module that spoilt the server, or ""."""
+def grow(request: dict[str, Any], control: socket.socket) -> None:
+    """Make the checks of a tree in a process below this one; it replies by itself.
+
+    `tree` is what the checks share, `items` are [id, module] of each. A reply that does not come was lost with a
+    process that a subject ended.
+    """
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        ended(pid, control)
+        os.waitpid(pid, 0)
+        return
     try:
-        closing = json.loads(reply["closing"] or "{}")
-        events = [json.loads(event) for event in reply["events"]]
-        if closing.get("flat") or "executed" not in closing:
-            return ""
-        if any(event.get("phase") == "exit" and event.get("level") != "queried" for event in events):
-            return ""  # what happens in exit functions cannot be credited to a module
-    except (ValueError, AttributeError):
-        return ""  # the subject wrote over its log: nothing is learnt from it
-    return warmed.learn(closing["executed"], closing["dirty"], request["module"])
+        supervise.die_with_parent(parent)
+        supervise.adopt_orphans()
+        shared = request["tree"]
+        tree = Tree(shared, control, lambda asked, tree: answer(asked, control, False, tree))
+        gc.freeze()
+        tree.visit([Item(name, module, {**shared, "id": name, "module": module}) for name, module in request["items"]])
+    finally:
+        child._leave(0)
 
 
 def answer(

@@ -9,15 +9,14 @@ import pytest
 
 from conftest import write
 from masquerade import machines
-from masquerade.stage import Check, Record, Stage
-from masquerade.stage.fast import CHUNK, WORTH, keys
+from masquerade.stage import Check, Record, Stage, fast, wire
+from masquerade.stage.fast import CHUNK, WORTH
 
 SHARED = {
     "fastpkg/__init__.py": "",
-    # Clean and shared: kept.
     "fastpkg/base.py": "import json\nREGISTRY = {}\n\n\ndef register(name):\n    REGISTRY[name] = 1\n",
     "fastpkg/helper.py": "from fastpkg import base\nbase.EXTRA = 5\n",
-    # Touches a device, and others import it: executed in each check.
+    # Touches a device, and others import it.
     "fastpkg/dirty.py": "import torch\nfrom fastpkg import base\nCAP = torch.cuda.is_available()\n",
     "fastpkg/on_dirty.py": "from fastpkg import dirty, helper\n",
     # A probe that is cached after the first call, asked by two.
@@ -70,6 +69,46 @@ import fastpkg.helper
     "fastpkg/patches.py": "from fastpkg import base\nbase.register = None\n",
     "fastpkg/after_patches.py": "import fastpkg.patches\nfrom fastpkg.base import register\nassert register is None\n",
     "fastpkg/unpatched.py": "from fastpkg.base import register\nassert register is not None\n",
+    # Changes of things in place, which no import of the changed module undoes.
+    "fastpkg/fills.py": "from fastpkg.base import REGISTRY\nREGISTRY['k'] = 1\n",
+    "fastpkg/on_fills.py": "import fastpkg.fills\nfrom fastpkg.base import REGISTRY\nassert REGISTRY\n",
+    "fastpkg/unfilled.py": "from fastpkg.base import REGISTRY\nassert not REGISTRY, 'somebody filled it'\n",
+    "fastpkg/flags.py": "import builtins, json, sys\nsys.fastflag = builtins.fastflag = json.fastflag = 1\n",
+    "fastpkg/on_flags.py": "import fastpkg.flags\nassert fastflag\n",
+    "fastpkg/unflagged.py": "import json, sys\nassert not hasattr(sys, 'fastflag') and not hasattr(json, 'fastflag')\n",
+    "fastpkg/dom.py": "import xml.dom.minidom\n",
+    "fastpkg/on_dom.py": "import fastpkg.dom\n",
+    "fastpkg/no_dom.py": "import xml\nX = xml.dom.minidom\n",
+    # One beginning on different lines, and what it does and prints.
+    "fastpkg/on_dirty_2.py": "import torch\nimport fastpkg.dirty\n",
+    "fastpkg/on_dirty_3.py": '"""Words.\n\nif they are many.\n"""\nimport json\n\nimport fastpkg.dirty\n',
+    "fastpkg/prints.py": "print('words')\n",
+    "fastpkg/on_prints.py": "import fastpkg.prints\nprint('more')\n",
+    "fastpkg/on_prints_2.py": "import fastpkg.prints\n",
+    # A package that opened the device before its modules go on.
+    "fastpkg/opened/__init__.py": "import torch\ntry:\n    torch.cuda.current_device()\nexcept Exception:\n    pass\n",
+    "fastpkg/opened/one.py": "import fastpkg.helper, torch\nX = torch.version.cuda and torch.cuda.get_device_name(0)\n",
+    "fastpkg/opened/two.py": "import fastpkg.helper, torch\nX = torch.version.cuda and torch.empty(2, device='cuda')\n",
+    # A beginning that cannot be shared.
+    "fastpkg/forks.py": "import os\nos.register_at_fork(after_in_child=lambda: os.environ.update(FORKED='1'))\n",
+    "fastpkg/on_forks.py": "import fastpkg.forks\nimport os\nassert 'FORKED' not in os.environ\n",
+    "fastpkg/on_forks_2.py": "import fastpkg.forks\n",
+    "fastpkg/stays.py": (
+        "import threading, time\nimport torch\n\n\ndef work():\n    time.sleep(0.3)\n"
+        "    torch.cuda.is_available()\n\n\nthreading.Thread(target=work).start()\n"
+    ),
+    "fastpkg/on_stays.py": "import fastpkg.stays\n",
+    "fastpkg/on_stays_2.py": "import fastpkg.stays\n",
+    "fastpkg/quits.py": "raise SystemExit(3)\n",
+    "fastpkg/on_quits.py": "import fastpkg.quits\n",
+    "fastpkg/on_quits_2.py": "import fastpkg.quits\n",
+    "fastpkg/kills.py": "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)\n",
+    # A beginning that leads back to the module.
+    "fastpkg/back.py": "import fastpkg.forth\nNAME = 1\n",
+    "fastpkg/back_too.py": "import fastpkg.forth\n",
+    "fastpkg/forth.py": (
+        "import os\nfrom fastpkg import back\nif hasattr(back, 'NAME'):\n    os.environ['BACK'] = '1'\n"
+    ),
     "fastpkg/vendor_user.py": "import json, vendor_fast\n",
     "vendor_fast.py": "X = 1\n",
 }  # fmt: skip
@@ -80,8 +119,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("fast"), SHARED)
 
 
-def checks(stage: Stage, root: Path, worlds: tuple[str, ...]) -> list[Check]:
-    modules = stage.discover("fastpkg", path=[str(root)]).modules
+def checks(stage: Stage, root: Path, worlds: tuple[str, ...], package: str = "fastpkg") -> list[Check]:
+    modules = stage.discover(package, path=[str(root)]).modules
     owners = {"rocm": ("vendor_fast",)}
     return [
         Check(module, machines.resolve(world), owners=owners, path=(str(root),))
@@ -90,30 +129,57 @@ def checks(stage: Stage, root: Path, worlds: tuple[str, ...]) -> list[Check]:
     ]
 
 
-def told(records: dict[str, Record]) -> dict[str, tuple[str, list[tuple[str, str, str]], str]]:
-    return {name: (r.verdict, sorted(keys(r)), r.touch) for name, r in records.items()}
+def told(record: Record) -> object:
+    findings = [(f.kind, f.what, f.phase, f.message, f.blame, f.chain, f.stack) for f in record.findings]
+    return record.verdict, record.touch, findings, record.output, record.notes
 
 
 def test_fast_and_flat_agree_on_everything(root: Path) -> None:
     with Stage(jobs=2) as stage:
         planned = checks(stage, root, ("cuda", "cpu"))
         assert len(planned) >= 2 * WORTH
-        fast = {record.id: record for record in stage.scan(planned)}
+        quick = {record.id: record for record in stage.scan(planned)}
         flat = {record.id: record for record in stage.run_all(planned)}
-        assert len(fast) == len(planned)
-        assert told(fast) == told(flat)
+        assert len(quick) == len(planned)
+        assert {name: told(record) for name, record in quick.items()} == {name: told(r) for name, r in flat.items()}
         assert stage.agreement.confirmed >= 2 and not stage.agreement.differed
 
 
-def test_few_modules_are_not_worth_a_warm_server(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_says_by_itself_what_flat_forks_say(root: Path) -> None:
+    """Without confirmation: it may be wrong about nothing, and answers all but those that end it."""
+    with Stage() as stage:
+        planned = {check.id: check for check in checks(stage, root, ("cuda",)) if "kills" not in check.subject}
+        server = stage.server(0)
+        items = [[check.id, check.subject] for check in planned.values()]
+        wire.send(server.socket, {"tree": stage.request(next(iter(planned.values()))), "items": items})
+        grown = {}
+        while not (reply := wire.receive(server.socket) or {}).get("done"):
+            if "at" not in reply:
+                grown[reply["id"]] = stage.record(planned[reply["id"]], reply, server.facts)
+        flat = {record.id: record for record in stage.run_all(planned.values())}
+    assert {name: told(record) for name, record in grown.items()} == {name: told(r) for name, r in flat.items()}
+
+
+def test_a_beginning_is_made_once(tmp_path: Path) -> None:
+    """What modules share is executed once a machine, and twice more for the confirmations and once for itself."""
+    files = {f"many/m{n}.py": f"import many.slow\nN = {n}\n" for n in range(2 * WORTH)}
+    slow = f"open({str(tmp_path / 'log')!r}, 'a').write('x')\n"
+    write(tmp_path, {"many/__init__.py": "", "many/slow.py": slow, **files})
+    with Stage() as stage:
+        records = list(stage.scan(checks(stage, tmp_path, ("cpu",), "many")))
+    assert {record.verdict for record in records} == {"ok"} and len(records) == 2 * WORTH + 2
+    assert len((tmp_path / "log").read_text()) <= 4
+
+
+def test_few_modules_are_not_worth_a_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage() as stage:
         planned = checks(stage, root, ("cpu",))[: WORTH - 1]
-        monkeypatch.setattr(stage, "warm_server", lambda *a: pytest.fail("a warm server was started"))
+        monkeypatch.setattr(fast, "run", lambda *a: pytest.fail("a tree was grown"))
         assert len(list(stage.scan(planned))) == len(planned)
 
 
 def test_a_clean_record_that_a_fork_of_its_own_denies_is_not_given(root: Path, tmp_path: Path) -> None:
-    """The confirmation is real: a warm server that calls everything clean is found out."""
+    """The confirmation is real: a tree that calls everything clean is found out."""
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     with Stage() as stage:
@@ -121,14 +187,19 @@ def test_a_clean_record_that_a_fork_of_its_own_denies_is_not_given(root: Path, t
         planned += [Check(f"fastpkg.clean_{n}", planned[0].machine, path=(str(copy),)) for n in range(WORTH)]
         for n in range(WORTH):
             (copy / f"fastpkg/clean_{n}.py").write_text("import torch\ntorch.cuda.is_available()\n")
-        record_of = stage.record
+        record_of, flat_of, flat = stage.record, stage.flat, []
 
         def blind(check: Check, reply: dict[str, object], facts: dict[str, object]) -> Record:
-            if "executed" in str(reply.get("closing")):
-                reply = {**reply, "events": []}
-            return record_of(check, reply, facts)
+            return record_of(check, reply if flat else {**reply, "events": []}, facts)
 
-        stage.record = blind  # type: ignore[method-assign, assignment]
+        def seeing(check: Check, number: int = 0) -> Record:
+            flat.append(check)
+            try:
+                return flat_of(check, number)
+            finally:
+                flat.pop()
+
+        stage.record, stage.flat = blind, seeing  # type: ignore[method-assign, assignment]
         verdicts = [record.verdict for record in stage.scan(planned)]
     assert len(planned) <= CHUNK
     assert verdicts == ["fork-poison"] * len(planned)

@@ -1,0 +1,373 @@
+"""Many modules on one machine, where imports that they share are made once: a tree of processes.
+
+A module's import begins with its packages and with the import statements at its head. Modules that begin alike share
+that beginning: a process makes it once, and forks for each of them. So what a check finds in its process is what a fork
+of its own would find there, to the order in which modules were loaded and to what they did to each other. The events of
+the shared part are written into each check's log, with the line of its own module.
+
+Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, asks to be
+told of forks, or imports the module that is to be checked.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from mmap import mmap
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from masquerade.fakes import lives
+from masquerade.stage import child, supervise, wire
+from masquerade.stage.dressed import Dressed, nobody
+from masquerade.stage.units import NOTHING, Source, source_of
+from masquerade.watch.recorder import encoder, recorder
+
+_bootstrap: Any = sys.modules["_frozen_importlib"]
+
+#: Stands in a stack for the line of whichever module shares an import, until that module's log is written.
+_FILE = "<masquerade: a shared import>"
+
+#: Seconds that the beginning of an import may take, of those that a check has.
+_SHARE = 0.5
+
+#: Bytes kept of what a shared import printed.
+_PRINTED = 16_384
+
+#: A step of an import: ("package", name), ("import", module) or ("from", module, name, ...).
+Step = tuple[str, ...]
+Answer = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+
+class Item(NamedTuple):
+    """A check that is still to be made."""
+
+    id: str
+    module: str
+    request: dict[str, Any]
+
+
+class History(NamedTuple):
+    """What a shared step did: its events, and what it printed."""
+
+    step: Step
+    events: tuple[bytes, ...]
+    output: str
+
+
+class Tree(Dressed):
+    """One process of the tree. `answer(request, self)` runs a check in a fork of it; `control` is where replies go."""
+
+    def __init__(self, request: dict[str, Any], control: socket.socket, answer: Answer) -> None:
+        super().__init__(request)
+        child.take_signals()
+        self.control, self._answer = control, answer
+        self.timeout = float(request.get("timeout", 60.0)) * _SHARE
+        self.history: list[History] = []
+        self._events: list[bytes] | None = None
+        self._sources: dict[str, Source] = {}
+        self._looked_up: set[str] = set()
+        self._wants_forks = False
+        self._threads = _native_threads()
+        self._prefix = self._rows_of_an_import()
+        self._hook()
+
+    # -- the tree --------------------------------------------------------------------------------------------------
+
+    def visit(self, items: list[Item]) -> list[Item]:
+        """Make all checks of `items`. Gives those that must be made before the last step."""
+        groups: dict[Step | None, list[Item]] = defaultdict(list)
+        back = []
+        # A package's import may load the module, as it does before any import of that module. An import statement of
+        # the module's own that comes back to it finds it half made.
+        round_about = self._looked_up if self.history and self.history[-1].step[0] != "package" else ()
+        for item in items:
+            if item.module in round_about:
+                back.append(item)
+            else:
+                groups[self._next(item)].append(item)
+        for step, group in groups.items():
+            left = group if step is None or len(group) < 2 else self._branch(step, group)
+            for item in left:
+                self._check(item)
+        return back
+
+    def _next(self, item: Item) -> Step | None:
+        """The first step of the item's import that would do anything here; None where its own code comes next."""
+        parts = item.module.split(".")
+        for length in range(1, len(parts)):
+            package = ".".join(parts[:length])
+            if not _loaded(package):
+                return "package", package
+        if item.module in sys.modules:
+            return None
+        source = self._sources.get(item.module)
+        if source is None:
+            source = self._sources[item.module] = NOTHING if self._own_finders() else source_of(item.module)
+        for unit in source.units:
+            if not _loaded(unit.module):
+                return "import", unit.module
+            if not _has(sys.modules[unit.module], unit.names):
+                step = ("from", unit.module, *unit.names)
+                if all(shared.step != step for shared in self.history):
+                    return step
+        return None
+
+    def _own_finders(self) -> bool:
+        """Whether somebody else finds modules here: what they do when asked is not ours to cause."""
+        return any(not _ordinary(finder) for finder in sys.meta_path)
+
+    def _branch(self, step: Step, items: list[Item]) -> list[Item]:
+        """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
+        read_end, write_end = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if not pid:
+            try:
+                os.close(read_end)
+                supervise.die_with_parent(parent)
+                supervise.adopt_orphans()
+                lives.move(parent, os.getpid())
+                if self._grow(step):
+                    os.write(write_end, b"+")
+                    back = self.visit(items)
+                    os.write(write_end, json.dumps([item.id for item in back]).encode())
+                    child._leave(0)
+            finally:
+                child._leave(70)
+        os.close(write_end)
+        grown, text = _read(read_end, pid, self.timeout, self.control)
+        os.close(read_end)
+        if not grown:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(OSError):
+            os.waitpid(pid, 0)
+        supervise.end_descendants()
+        if not grown:
+            return items
+        # Where it ended early it was killed, by a check; the tool makes up for what it did not answer.
+        names = set(json.loads(text)) if text.endswith(b"]") else set()
+        return [item for item in items if item.id in names]
+
+    def _check(self, item: Item) -> None:
+        wire.send(self.control, {"at": item.id})
+        reply = self._answer(item.request, self)
+        printed = "".join(shared.output for shared in self.history)
+        if printed:
+            reply["output"] = (printed + reply["output"])[-_PRINTED:]
+        wire.send(self.control, reply)
+
+    # -- a step ----------------------------------------------------------------------------------------------------
+
+    def _grow(self, step: Step) -> bool:
+        """Make `step` here. False where this process is not what a check could go on from."""
+        events: list[bytes] = []
+        kept = events.append
+        self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
+        self._looked_up.clear()
+        output = os.memfd_create("masquerade-output")
+        _flush()
+        streams = [os.dup(fd) for fd in (1, 2)]
+        try:
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            if step[0] == "package":
+                importlib.import_module(step[1])
+            else:
+                exec(_code(step), {"__name__": _FILE, "__builtins__": __builtins__})
+        except BaseException:
+            return False
+        finally:
+            _flush()
+            for fd, stream in enumerate(streams, start=1):
+                os.dup2(stream, fd)
+                os.close(stream)
+        size = os.lseek(output, 0, os.SEEK_END)
+        printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
+        os.close(output)
+        self._current["now"] = nobody(self._origins)
+        if self._wants_forks or self._alive() > 0 or _native_threads() > self._threads or supervise._children():
+            return False
+        if not self.faked and any(b'"kind":"touch"' in event for event in events):
+            return False  # a real driver does not outlive a fork
+        self.history.append(History(step, tuple(events), printed))
+        gc.collect()
+        gc.freeze()
+        return True
+
+    def _hook(self) -> None:
+        """See which modules are asked for, and who asks to be told of forks."""
+        search, register = _bootstrap._find_spec, os.register_at_fork
+        looked_up, stdlib = self._looked_up, sys.stdlib_module_names
+
+        def _find_spec(name: str, path: Any, target: Any = None) -> Any:
+            looked_up.add(name)
+            return search(name, path, target)
+
+        def register_at_fork(**functions: Any) -> None:
+            caller = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
+            if caller not in stdlib and caller not in ("torch", "numpy"):
+                self._wants_forks = True
+            register(**functions)
+
+        _bootstrap._find_spec = _find_spec
+        os.register_at_fork = register_at_fork
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def _rows_of_an_import(self) -> bytes:
+        """What stands in a stack above a module that `import_module` executes, as a log holds it."""
+        rows: list[Any] = []
+
+        class Finder:
+            @staticmethod
+            def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+                rows.extend(here())
+
+        here = recorder(lambda text: True, {"now": "import"}).here
+        sys.meta_path.insert(0, Finder)
+        try:
+            importlib.import_module("masquerade_is_imported_here")
+        except ImportError:
+            pass
+        finally:
+            sys.meta_path.remove(Finder)
+        return encoder()(rows)[1:-1].encode()
+
+    def _replayed(self, module: str) -> list[bytes]:
+        """The events of all shared steps, as they are where `module` makes them itself."""
+        encode = encoder()
+        placeholder = encode([_FILE, 1, "<module>", _FILE]).encode()
+        source = self._sources.get(module, NOTHING)
+        out = []
+        for shared in self.history:
+            line = next((unit.line for unit in source.units if _is(unit, shared.step)), 0)
+            row = encode([source.file, line, "<module>", module]).encode()
+            whole = self._prefix + b"," + row if self._prefix else row
+            out += [event.replace(placeholder, whole) for event in shared.events]
+        return out
+
+    def enter(self, request: dict[str, Any]) -> None:
+        """The path is the tree's."""
+
+    def begin(self, append: child.Append, request: dict[str, Any]) -> None:
+        for event in self._replayed(request["module"]):
+            append(event)
+
+    def leaf(self, request: dict[str, Any], memory: mmap) -> None:
+        lives.move(os.getppid(), os.getpid())
+        super().leaf(request, memory)
+
+
+def _end(pid: int) -> None:
+    """Give a branch the time to end its own check, then end it and what it left."""
+    process = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    if not poll.poll(1000):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        os.waitpid(pid, 0)
+    supervise.end_descendants()
+
+
+def _code(step: Step) -> Any:
+    kind, module, *names = step
+    text = f"import {module}" if kind == "import" else f"from {module} import {', '.join(names)}"
+    return compile(text, _FILE, "exec")
+
+
+def _is(unit: Any, step: Step) -> bool:
+    return step[0] != "package" and unit.module == step[1] and (step[0] == "import" or unit.names == step[2:])
+
+
+def _loaded(name: str) -> bool:
+    """Whether an import of `name` finds it, and all packages above it, done."""
+    while name:
+        module = sys.modules.get(name)
+        if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+            return False
+        name = name.rpartition(".")[0]
+    return True
+
+
+def _has(module: Any, names: tuple[str, ...]) -> bool:
+    """Whether `from module import names` executes nothing: all are plain attributes of a plain module."""
+    lookup: Any = type(module).__getattribute__
+    if lookup is not ModuleType.__getattribute__:
+        return not names
+    space = vars(module)
+    return all(name in space for name in names)
+
+
+#: Where the finders are defined that leave a package's modules to PathFinder. An editable install serves top-level
+#: names alone.
+_ORDINARY = ("masquerade", "_frozen_importlib", "_distutils_hack", "six", "__editable__")
+
+
+def _ordinary(finder: Any) -> bool:
+    cls = finder if isinstance(finder, type) else type(finder)
+    return str(getattr(cls, "__module__", "")).startswith(_ORDINARY)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+
+
+def _native_threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()
+
+
+def _read(fd: int, pid: int, timeout: float, control: socket.socket) -> tuple[bool, bytes]:
+    """What branch `pid` says: whether its step was made, within `timeout` seconds, and which checks it gives back."""
+    os.set_blocking(fd, False)
+    text = b""
+    if ended(pid, control, timeout, fd):
+        text = os.read(fd, 1)
+    if text != b"+":
+        return False, b""
+    while True:
+        over = ended(pid, control, None, fd)
+        with suppress(BlockingIOError):
+            while piece := os.read(fd, 1 << 16):
+                text += piece
+        if over == pid:
+            return True, text[1:]
+
+
+def ended(pid: int, control: socket.socket, timeout: float | None = None, fd: int = -1) -> int:
+    """Wait until process `pid` ends, or `fd` can be read; gives which of them, or 0 when `timeout` seconds are over.
+
+    Ends this process when nobody listens at `control` any more.
+    """
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(control.fileno(), select.POLLHUP | select.POLLRDHUP)
+        poll.register(process, select.POLLIN)
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+        ready = dict(poll.poll(None if timeout is None else timeout * 1000))
+    finally:
+        os.close(process)
+    if control.fileno() in ready:
+        _end(pid)
+        child._leave(0)
+    return fd if fd in ready and ready[fd] & select.POLLIN else pid if process in ready else 0
