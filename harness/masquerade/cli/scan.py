@@ -64,7 +64,7 @@ def scan(
         conditions = dataclasses.replace(conditions, path=(os.getcwd(),))
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
-        _refuse_file_names(subject)
+        _refuse_what_is_no_subject(subject)
     run = Run(machines, reporting)
     with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
         modules = run.find(stage, subjects, conditions.path)
@@ -72,12 +72,16 @@ def scan(
     run.report(every)
 
 
-def _refuse_file_names(subject: str) -> None:
+def _refuse_what_is_no_subject(subject: str) -> None:
     if "/" in subject or subject.endswith(".py"):
         module = subject.removesuffix(".py").strip("./").replace("/", ".")
         raise click.UsageError(
             f"{subject!r} is a file name; a subject is a module: {module} (with --path DIR if need be)"
         )
+    module, colon, function = subject.partition(":")
+    parts = [*module.split("."), *(function.split(".") if colon else ())]
+    if not all(part.strip() == part != "" for part in parts):
+        raise click.UsageError(f"{subject!r} is no subject; write a module, pkg.mod, or a function in it, pkg.mod:func")
 
 
 def _checks(

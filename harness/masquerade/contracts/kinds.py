@@ -25,7 +25,7 @@ _MODULE = rf"{_PART}(?:\.{_PART})*"
 
 
 def text(value: Any, place: Place) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise WrongError(f"expected text in quotes, found {spoken(value)}")
     return value
 
@@ -170,7 +170,8 @@ def machine(value: Any, place: Place) -> Machine:
 
 def machine_files(value: Any, place: Place) -> tuple[str, ...]:
     """Files and folders with machines of the user's. Machines are known by them from here on."""
-    files = list_of(existing)(value, place)
+    # What is not there was told: the others may still know a machine.
+    files = tuple(file for file in list_of(existing)(value, place) if file is not None)
     try:
         machines.names(files)
     except MachineError as error:

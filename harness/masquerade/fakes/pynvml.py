@@ -33,7 +33,8 @@ def install(world: World) -> None:
     def make_spec(name: str) -> ModuleSpec | None:
         if name != NAME:
             return None
-        if loaded is not None and name not in sys.modules:
+        # torch executes it with itself on CUDA alone: elsewhere whoever imports it first does, and is to be seen.
+        if loaded is not None and world.platform == "cuda" and name not in sys.modules:
             return _AsBefore(loaded).spec()
         if hooks.installed(NAME):
             return None

@@ -28,12 +28,25 @@ def check_complete(sheet: Sheet, facts: Facts) -> list[Problem]:
         for key in needed
         if key not in facts or facts[key].value in (UNKNOWN, None)
     ]
+    problems += _builds(sheet, facts, platform)
     if platform in GPU_PLATFORMS:
         fitting = device_fields(platform)
         for key, fact in facts.items():
             if key.startswith("device.") and key[len("device.") :] not in fitting:
                 message = f"{key}: a device on {platform} has no such value; it belongs to xpu"
                 problems.append(Problem(fact.origin, fact.line, message))
+    return problems
+
+
+def _builds(sheet: Sheet, facts: Facts, platform: object) -> list[Problem]:
+    """A torch of another platform than the machine's: no build is for two."""
+    own = {"cuda": "cuda", "rocm": "hip", "xpu": "xpu"}
+    problems = []
+    for of, name in own.items():
+        fact = facts.get(f"torch.{name}")
+        if fact is not None and fact.value is not None and of != platform and platform in (*GPU_PLATFORMS, "cpu"):
+            message = f"torch.{name}: {fact.value!r} is a build for {of}, and the platform is {platform}"
+            problems.append(sheet.problem(f"{message}; extend a base of {platform}, or name it in `none`"))
     return problems
 
 

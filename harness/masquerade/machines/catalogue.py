@@ -63,7 +63,8 @@ class Zoo:
         index: Mapping[str, str] = {name: name} if direct else {**self._index(), HERE.id: HERE.id}
         variant = variants.split(name, index)
         if variant is None:
-            raise UnknownMachineError(name, f"unknown machine {name!r}", nearest(name.lower(), index))
+            message = f"unknown machine {name!r}; `masquerade machines` lists them"
+            raise UnknownMachineError(name, message, nearest(name.lower(), index))
         if index[variant.base] == HERE.id:
             raise UnknownMachineError(name, f"{name}: the machine that one has takes no variant", [HERE.id])
         return variants.apply(self._machine(index[variant.base], variant.count), variant)

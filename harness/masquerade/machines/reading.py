@@ -46,6 +46,8 @@ def _syntax_problem(message: str, text: str, origin: str) -> Problem:
     lines = text.split("\n")
     line = int(place[1]) if place and place[1] else max(1, len(lines) - text.endswith("\n"))
     expected = next((hint for start, hint in _EXPECTED.items() if words.startswith(start)), words)
+    if words.startswith("Invalid value") and lines[line - 1].rstrip().endswith(("[", "{", ",")):
+        expected = "a list or table is not closed: expected a value, ']' or '}'"
     shown = lines[line - 1].strip()
     found = f", found {shown!r}" if shown else ", found the end of the file"
     return Problem(origin, line, f"not TOML: {expected}{found}")

@@ -147,7 +147,7 @@ _FAULT = {
     "fault.kind": Field(TEXT),
     "fault.count": Field(COUNT),
     "fault.count_warning": Field(TEXT),
-    "fault.init_error.type": Field(TEXT),
+    "fault.init_error.type": Field(_choice("RuntimeError", "AssertionError", "OSError", "ImportError")),
     "fault.init_error.message": Field(TEXT),
     "fault.properties_error": Field(TEXT),
     "fault.management_error": Field(TEXT),

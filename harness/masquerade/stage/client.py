@@ -48,6 +48,7 @@ class _Server:
     """One fork server and the socket to it."""
 
     def __init__(self, python: str, fresh: bool, torch: bool = True) -> None:
+        self.python = python
         ours, theirs = socket.socketpair()
         source = bootstrap.line("masquerade.stage.server", "serve", theirs.fileno(), fresh, torch)
         try:
@@ -77,15 +78,18 @@ class _Server:
         try:
             first = wire.receive(self.socket)
         except (wire.WireError, OSError) as error:
-            raise StageError(f"the server did not start: {error}; {self._last_words()}") from None
+            raise StageError(f"{self._did_not_start()}: {error}; {self._last_words()}") from None
         if first is None:
-            raise StageError(f"the server did not start: {self._last_words()}")
+            raise StageError(f"{self._did_not_start()}: {self._last_words()}")
         if "refused" in first:
             self.close()
             raise StageError(f"the server refuses to start: {first['refused']}")
         self.socket.settimeout(None)
         self.facts = first["ready"]
         self.ready = True
+
+    def _did_not_start(self) -> str:
+        return f"the server did not start in {self.python}, which must be a Python of 3.10 or newer"
 
     def _last_words(self) -> str:
         self.process.kill()

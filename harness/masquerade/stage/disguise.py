@@ -12,7 +12,7 @@ from masquerade.watch.recorder import Recorder
 #: The fakes, in the order in which they are put on. Each has install(world).
 FAKES = ("host", "packages", "pynvml", "amdsmi", "torch_runtime", "triton_driver")
 
-WATCHERS = ("audit", "devices", "environment", "imports", "launches", "native", "processes", "threads")
+WATCHERS = ("audit", "devices", "environment", "exits", "imports", "launches", "native", "processes", "threads")
 
 
 def load() -> None:
@@ -43,11 +43,12 @@ def disguise(machine: Mapping[str, Any], folder: str = "") -> None:
 def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]]) -> Callable[[], int]:
     """Start all watchers; gives a function that counts the subject's live threads."""
     from masquerade.fakes.hooks import on_import
-    from masquerade.watch import audit, devices, environment, imports, launches, native, processes, threads
+    from masquerade.watch import audit, devices, environment, exits, imports, launches, native, processes, threads
 
     platform = real_platform() if machine["platform"] == "here" else machine["platform"]
     devices.install(recorder, on_import, platform)
     launches.install(recorder, on_import)
+    exits.install(recorder)
     alive = threads.install(recorder)
     audit.listen(
         {

@@ -181,12 +181,17 @@ class Judge:
         return Finding(
             kind=kind,
             what=what[:300],
-            phase="call" if event.get("phase") == "call" else "import",
+            phase=self._phase_of(event),
             blame=self.places.line(frame) if frame else None,
             chain=chain(whole, self.places),
             stack=tuple(f"{self.places.relative(f.file)}:{f.line} in {f.function}" for f in whole),
             message=message,
         )
+
+    def _phase_of(self, event: Mapping[str, Any]) -> Phase:
+        """Import or call. Exit functions run after the call of a check that has one."""
+        phase = event.get("phase")
+        return "call" if phase == "call" or (phase == "exit" and self.context.action == "call") else "import"
 
     def _foreign_files(self, event: Mapping[str, Any]) -> set[str]:
         return {frame.file for frame in frames(event.get("stack") or ()) if frame.file in self.foreign}
@@ -225,7 +230,7 @@ class Judge:
             level = event.get("level")
             if level not in ("device-init", "fork-poison"):
                 return None
-            if event.get("phase") == "call" and self._own(what):
+            if self._phase_of(event) == "call" and self._own(what):
                 return None
             if self._inside_foreign(event):
                 return None
@@ -233,7 +238,7 @@ class Judge:
         if kind not in SEVERITY:
             return None
         if kind in IMPORT_ONLY:
-            if event.get("phase") == "call":
+            if self._phase_of(event) == "call":
                 return None
             doer = actor(frames(event.get("stack") or ()), self.places)
             if doer == "torch" or (doer in INNOCENT and kind == "subprocess"):

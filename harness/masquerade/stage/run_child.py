@@ -9,7 +9,7 @@ import sys
 from mmap import mmap
 from typing import Any
 
-from masquerade.stage import log
+from masquerade.stage import heirs, log
 from masquerade.stage.disguise import disguise, watch
 from masquerade.stage.places import where_things_lie
 from masquerade.watch.recorder import encoder, recorder
@@ -47,6 +47,7 @@ def start(folder: str) -> None:
     disguise(config["machine"], folder=config.get("tools", ""))
     joined = {"kind": "joined", "what": sys.executable or "python", "pid": os.getpid(), "facts": where_things_lie()}
     append(encoder()(joined).encode())
+    heirs.install(os.path.join(folder, "site"))
     watch(recorder(append, {"now": "call"}), config["machine"], config.get("owners", {}))
 
 

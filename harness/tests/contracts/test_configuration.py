@@ -61,7 +61,8 @@ def test_every_mistake_is_told_at_once_with_its_line(mistakes) -> None:
     )
     assert told == [
         "masquerade.toml:1: pth: no such setting; did you mean path or python?",
-        "masquerade.toml:2: machines[1]: unknown machine 'h1000'; nearest: h100, h200, a100",
+        "masquerade.toml:2: machines[1]: unknown machine 'h1000'; `masquerade machines` lists them; nearest: h100, h200, "
+        "a100",
         "masquerade.toml:3: timeout: expected more than 0 seconds",
         'masquerade.toml:5: env.A: the value of a variable is text: write "1", or false to unset it',
         "masquerade.toml:7: owners.rcom: 'rcom' is not known here; did you mean rocm?",
@@ -101,6 +102,12 @@ def test_every_mistake_is_told_at_once_with_its_line(mistakes) -> None:
         ("python = 'no-such-python'" + GOOD, "masquerade.toml:1: python: there is no interpreter 'no-such-python'"),
         ("timeout = true" + GOOD, "masquerade.toml:1: timeout: expected a number of seconds, 0 or more, found true or"),
         ("machine_files = ['masquerade.toml']" + GOOD, "masquerade.toml:1: "),
+        ("machine_files = ['nope.toml']\nmachines = ['cpu']" + GOOD, "machine_files[0]: there is no 'nope.toml' in "),
+        ("machines = [", "masquerade.toml:1: not TOML: a list or table is not closed: expected a value, ']' or '}'"),
+        (
+            GOOD + "\nallow = [{module = 'pkg', machine = 'cuda', kind = 'device-init', reason = ' '}]",
+            "reason: expected text in quotes",
+        ),
     ],
 )
 def test_a_mistake_is_told(mistakes, text: str, says: str) -> None:

@@ -142,7 +142,7 @@ def test_an_interpreter_that_is_not_there() -> None:
 
 
 def test_an_interpreter_that_is_none() -> None:
-    told = "the server did not start: it ended with status 1"
+    told = "must be a Python of 3.10 or newer: it ended with status 1"
     with Stage("/bin/false") as stage, pytest.raises(StageError, match=told):
         stage.run("json")
 

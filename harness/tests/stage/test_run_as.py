@@ -87,6 +87,27 @@ def test_every_kind_of_child_wears_it(disguised, tmp_path: Path) -> None:
     assert result.exit_status == 0 and result.processes >= 6 and result.record.notes == ()
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.run(ARGV, env={'A': '1'})",
+        "subprocess.run(ARGV, env={b'A': b'1'})",
+        "subprocess.run(ARGV, env={**os.environ, 'PYTHONPATH': '/nowhere'})",
+        "os.environ.clear(); subprocess.run(ARGV)",
+        "os.waitpid(os.posix_spawn(ARGV[0], ARGV, {}), 0)",
+        "os.spawnve(os.P_WAIT, ARGV[0], ARGV, {'A': '1'})",
+        "os.environ.clear(); os.execv(ARGV[0], ARGV)",
+        "os.execvpe(ARGV[0], ARGV, {'A': '1'})",
+        "os.fork() and (os.wait(), os._exit(0)); os.environ.clear(); os.execl(ARGV[0], *ARGV)",
+    ],
+)
+def test_a_child_with_an_environment_of_its_own_wears_it_too(disguised, start: str) -> None:
+    source = f"import os, subprocess, sys\nARGV = [sys.executable, '-c', {NAME!r}]\n{start}\n"
+    result, out, err = disguised(sys.executable, "-c", source)
+    assert (out, result.record.notes) == ("NVIDIA H200\n", ()), err
+    assert result.processes >= 2
+
+
 def test_torch_and_a_spawned_child_of_it(disguised) -> None:
     source = """\
     import multiprocessing, torch

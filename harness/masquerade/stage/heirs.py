@@ -1,0 +1,67 @@
+"""Programs that a disguised process starts with an environment of their own: a Python among them is disguised too."""
+
+from __future__ import annotations
+
+import _posixsubprocess
+import os
+import posix
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_KEY = "PYTHONPATH"
+
+#: The place of the environment in the arguments of `_posixsubprocess.fork_exec`, since Python 3.9.
+_ENVIRONMENT = 5
+
+
+def install(site: str) -> None:
+    """Keep the folder `site`, which holds the disguise's sitecustomize, first on the PYTHONPATH of all that is started.
+
+    `env`, a shell or another program that drops the variable is not reached.
+    """
+    fork_exec = _posixsubprocess.fork_exec
+
+    def fork_exec_with(*args: Any) -> int:
+        row = list(args)
+        if row[_ENVIRONMENT] is not None:
+            pairs = dict(pair.partition(b"=")[::2] for pair in row[_ENVIRONMENT])
+            row[_ENVIRONMENT] = [name + b"=" + value for name, value in _with(pairs, site).items()]
+        elif not _has(os.environ, site):
+            row[_ENVIRONMENT] = [os.fsencode(f"{k}={v}") for k, v in _with(os.environ, site).items()]
+        return fork_exec(*row)
+
+    _posixsubprocess.fork_exec = fork_exec_with
+    for name in ("execve", "posix_spawn", "posix_spawnp"):
+        _replace(name, lambda call: lambda path, argv, env, **more: call(path, argv, _with(env, site), **more))
+    execve = posix.execve
+    _replace("execv", lambda call: lambda path, argv: execve(path, argv, _with(os.environ, site)))
+
+
+def _replace(name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    call = getattr(posix, name, None)
+    if call is not None:
+        made = make(call)
+        made.__name__ = made.__qualname__ = name
+        setattr(posix, name, made)
+        setattr(os, name, made)
+
+
+def _with(env: Mapping[Any, Any], site: str) -> Any:
+    """`env` with `site` first on its PYTHONPATH; what is no environment is left for the system to refuse."""
+    if not isinstance(env, Mapping) or _has(env, site):
+        return env
+    key: Any = os.fsencode(_KEY) if any(isinstance(name, bytes) for name in env) else _KEY
+    old = os.fsdecode(env.get(key) or "")
+    new = os.pathsep.join([site, *([old] if old else [])])
+    return {**env, key: os.fsencode(new) if isinstance(key, bytes) else new}
+
+
+def _has(env: Mapping[Any, Any], site: str) -> bool:
+    for key in (_KEY, os.fsencode(_KEY)):
+        try:
+            value = env.get(key)
+        except TypeError:  # os.environ takes no bytes
+            continue
+        if value and site in os.fsdecode(value).split(os.pathsep):
+            return True
+    return False
