@@ -24,10 +24,11 @@ def expert_weights(experts: int, intermediate: int, hidden: int) -> dict[str, to
 
 
 def tokens(count: int, hidden: int, experts: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """x (count, hidden) bf16, and two experts for each token with their weights."""
+    """x (count, hidden) bf16, and two experts for each token with their weights; the first token is felt by a limit."""
     generator = _generator(1)
     ids = torch.stack([torch.randperm(experts, generator=generator)[:2] for _ in range(count)])
     x = torch.randn(count, hidden, generator=generator).bfloat16()
+    x[0] *= 16
     return x, torch.rand(count, 2, generator=generator), ids
 
 
