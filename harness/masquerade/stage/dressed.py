@@ -47,6 +47,10 @@ class Dressed:
 
         return Recorder(note, lambda: current["now"].here(), self._origins)
 
+    def fork(self) -> int:
+        """Fork for a check."""
+        return os.fork()
+
     def leaf(self, request: dict[str, Any], memory: mmap) -> None:
         """Run one check in this process, which was forked for it."""
 

@@ -94,7 +94,7 @@ def forked(
 ) -> int:
     """Fork a child that runs `request`; gives its pid."""
     parent = os.getpid()
-    pid = os.fork()
+    pid = os.fork() if dressed is None else dressed.fork()
     if pid:
         return pid
     try:

@@ -5,8 +5,8 @@ that beginning: a process makes it once, and forks for each of them. So what a c
 of its own would find there, to the order in which modules were loaded and to what they did to each other. The events of
 the shared part are written into each check's log, with the line of its own module.
 
-Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, asks to be
-told of forks, or imports the module that is to be checked.
+Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, or imports
+the module that is to be checked.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Tree(Dressed):
         self._events: list[bytes] | None = None
         self._sources: dict[str, Source] = {}
         self._looked_up: set[str] = set()
-        self._wants_forks = False
+        self._forking = False
         self._threads = _native_threads()
         self._prefix = self._rows_of_an_import()
         self._hook()
@@ -131,7 +131,7 @@ class Tree(Dressed):
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
         read_end, write_end = os.pipe()
         parent = os.getpid()
-        pid = os.fork()
+        pid = self.fork()
         if not pid:
             try:
                 os.close(read_end)
@@ -197,7 +197,7 @@ class Tree(Dressed):
         printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
         os.close(output)
         self._current["now"] = nobody(self._origins)
-        if self._wants_forks or self._alive() > 0 or _native_threads() > self._threads or supervise._children():
+        if self._alive() > 0 or _native_threads() > self._threads or supervise._children():
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork
@@ -207,22 +207,28 @@ class Tree(Dressed):
         return True
 
     def _hook(self) -> None:
-        """See which modules are asked for, and who asks to be told of forks."""
+        """See which modules are asked for, and keep the tree's own forks from who asks to be told of forks."""
         search, register = _bootstrap._find_spec, os.register_at_fork
-        looked_up, stdlib = self._looked_up, sys.stdlib_module_names
+        looked_up = self._looked_up
 
         def _find_spec(name: str, path: Any, target: Any = None) -> Any:
             looked_up.add(name)
             return search(name, path, target)
 
+        def quiet(function: Any) -> Any:
+            return function if not callable(function) else lambda: None if self._forking else function()
+
         def register_at_fork(**functions: Any) -> None:
-            caller = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
-            if caller not in stdlib and caller not in ("torch", "numpy"):
-                self._wants_forks = True
-            register(**functions)
+            register(**{when: quiet(function) for when, function in functions.items()})
 
         _bootstrap._find_spec = _find_spec
         os.register_at_fork = register_at_fork
+
+    def fork(self) -> int:
+        self._forking = True
+        pid = os.fork()
+        self._forking = False
+        return pid
 
     # -- events ----------------------------------------------------------------------------------------------------
 

@@ -61,8 +61,8 @@ def test_every_mistake_is_told_at_once_with_its_line(mistakes) -> None:
     )
     assert told == [
         "masquerade.toml:1: pth: no such setting; did you mean path or python?",
-        "masquerade.toml:2: machines[1]: unknown machine 'h1000'; `masquerade machines` lists them; nearest: h100, h200, "
-        "a100",
+        "masquerade.toml:2: machines[1]: unknown machine 'h1000'; `masquerade machines` lists them; "
+        "nearest: h100, h200, a100",
         "masquerade.toml:3: timeout: expected more than 0 seconds",
         'masquerade.toml:5: env.A: the value of a variable is text: write "1", or false to unset it',
         "masquerade.toml:7: owners.rcom: 'rcom' is not known here; did you mean rocm?",
