@@ -164,7 +164,7 @@ def grow(request: dict[str, Any], control: socket.socket) -> None:
         supervise.die_with_parent(parent)
         supervise.adopt_orphans()
         shared = request["tree"]
-        tree = Tree(shared, control, lambda asked, tree: answer(asked, control, False, tree))
+        tree = Tree(shared, control, lambda asked, tree: answer(asked, tree.control, False, tree))
         gc.freeze()
         tree.visit([Item(name, module, {**shared, "id": name, "module": module}) for name, module in request["items"]])
     finally:

@@ -5,8 +5,8 @@ that beginning: a process makes it once, and forks for each of them. So what a c
 of its own would find there, to the order in which modules were loaded and to what they did to each other. The events of
 the shared part are written into each check's log, with the line of its own module.
 
-Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, or imports
-the module that is to be checked.
+Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, imports
+the module that is to be checked, or changes what this process itself does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
 from masquerade.stage.dressed import Dressed, nobody
+from masquerade.stage.integrity import seal
 from masquerade.stage.units import NOTHING, Source, source_of
 from masquerade.watch.recorder import encoder, recorder
 
@@ -74,13 +75,13 @@ class Tree(Dressed):
         self.control, self._answer = control, answer
         self.timeout = float(request.get("timeout", 60.0)) * _SHARE
         self.history: list[History] = []
-        self._events: list[bytes] | None = None
         self._sources: dict[str, Source] = {}
         self._looked_up: set[str] = set()
         self._forking = False
         self._threads = _native_threads()
         self._prefix = self._rows_of_an_import()
         self._hook()
+        self._intact = seal()
 
     # -- the tree --------------------------------------------------------------------------------------------------
 
@@ -129,36 +130,59 @@ class Tree(Dressed):
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
-        read_end, write_end = os.pipe()
+        ours, theirs = socket.socketpair()
         parent = os.getpid()
         pid = self.fork()
         if not pid:
             try:
-                os.close(read_end)
                 supervise.die_with_parent(parent)
                 supervise.adopt_orphans()
                 lives.move(parent, os.getpid())
+                self._hold_alone(theirs)
                 if self._grow(step):
-                    os.write(write_end, b"+")
+                    theirs.sendall(b"+")
+                    _, descriptors, _, _ = socket.recv_fds(theirs, 1, 1)
+                    self.control = socket.socket(fileno=descriptors[0])
                     back = self.visit(items)
-                    os.write(write_end, json.dumps([item.id for item in back]).encode())
+                    theirs.sendall(json.dumps([item.id for item in back]).encode())
                     child._leave(0)
             finally:
                 child._leave(70)
-        os.close(write_end)
-        grown, text = _read(read_end, pid, self.timeout, self.control)
-        os.close(read_end)
-        if not grown:
-            with suppress(OSError):
+        theirs.close()
+        with ours:
+            names = self._listen(ours, pid)
+        supervise.end_descendants()
+        return [item for item in items if names is None or item.id in names]
+
+    def _hold_alone(self, kept: socket.socket) -> None:
+        """Close every descriptor but `kept`: the subject's code comes next, and may write anything anywhere."""
+        self.control.detach()
+        os.closerange(3, kept.fileno())
+        os.closerange(kept.fileno() + 1, 4096)
+
+    def _listen(self, branch: socket.socket, pid: int) -> frozenset[str] | None:
+        """Let a branch whose step was made reply by itself. Gives the checks that it gives back; None for all."""
+        text = b""
+        if ended(pid, self.control, self.timeout, branch.fileno()) == branch.fileno():
+            text = branch.recv(1)
+        grown = text == b"+"
+        with suppress(OSError):
+            if grown:
+                socket.send_fds(branch, [b"."], [self.control.fileno()])
+                while ended(pid, self.control, None, branch.fileno()) != pid and (piece := branch.recv(1 << 16)):
+                    text += piece
+                ended(pid, self.control)
+                branch.setblocking(False)
+                while piece := branch.recv(1 << 16):
+                    text += piece
+            else:
                 os.kill(pid, signal.SIGKILL)
         with suppress(OSError):
             os.waitpid(pid, 0)
-        supervise.end_descendants()
         if not grown:
-            return items
-        # Where it ended early it was killed, by a check; the tool makes up for what it did not answer.
-        names = set(json.loads(text)) if text.endswith(b"]") else set()
-        return [item for item in items if item.id in names]
+            return None
+        # Where it ended early, a check killed it; the tool makes up for what it did not answer.
+        return frozenset(json.loads(text[1:])) if text.endswith(b"]") else frozenset()
 
     def _check(self, item: Item) -> None:
         wire.send(self.control, {"at": item.id})
@@ -197,7 +221,7 @@ class Tree(Dressed):
         printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
         os.close(output)
         self._current["now"] = nobody(self._origins)
-        if self._alive() > 0 or _native_threads() > self._threads or supervise._children():
+        if not self._intact() or self._alive() > 0 or _native_threads() > self._threads or supervise._children():
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork
@@ -339,23 +363,6 @@ def _native_threads() -> int:
         return len(os.listdir("/proc/self/task"))
     except OSError:
         return threading.active_count()
-
-
-def _read(fd: int, pid: int, timeout: float, control: socket.socket) -> tuple[bool, bytes]:
-    """What branch `pid` says: whether its step was made, within `timeout` seconds, and which checks it gives back."""
-    os.set_blocking(fd, False)
-    text = b""
-    if ended(pid, control, timeout, fd):
-        text = os.read(fd, 1)
-    if text != b"+":
-        return False, b""
-    while True:
-        over = ended(pid, control, None, fd)
-        with suppress(BlockingIOError):
-            while piece := os.read(fd, 1 << 16):
-                text += piece
-        if over == pid:
-            return True, text[1:]
 
 
 def ended(pid: int, control: socket.socket, timeout: float | None = None, fd: int = -1) -> int:

@@ -1,0 +1,61 @@
+"""Whether a process in which a subject's code ran still does what it is told.
+
+A check's own process is the subject's. One that goes on to serve other checks must not be: what a subject changed in
+the functions that serve, or hung on what happens there, would speak for others.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+#: Modules of the standard library that serve a check, beside masquerade's own.
+_SERVING = (
+    "_io", "_json", "_posixsubprocess", "_signal", "_socket", "_struct", "atexit", "binascii", "builtins", "contextlib",
+    "ctypes", "faulthandler", "gc", "importlib", "itertools", "json", "json.decoder", "json.encoder", "mmap", "os",
+    "posix", "resource", "select", "signal", "socket", "struct", "time",
+)  # fmt: skip
+
+
+def seal() -> Callable[[], bool]:
+    """Gives a function that says whether all is as it is now. What is added to a module does not count."""
+    held: list[tuple[Mapping[str, Any], str, Any, Any]] = []
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and (name in _SERVING or name.partition(".")[0] == "masquerade"):
+            for key, value in vars(module).items():
+                held.append((vars(module), key, value, _code(value)))
+                if isinstance(value, type) and value.__module__ == name:
+                    held += [(vars(value), attribute, own, _code(own)) for attribute, own in vars(value).items()]
+    callbacks, handlers, timers = len(gc.callbacks), _handlers(), _timers()
+    hooks = [0]
+    sys.addaudithook(lambda event, args: hooks.append(1) if event == "sys.addaudithook" else None)
+    code_of, trace, profile, missing = _code, sys.gettrace, sys.getprofile, object()
+
+    def intact() -> bool:
+        return (
+            len(hooks) == 1
+            and trace() is None
+            and profile() is None
+            and len(gc.callbacks) == callbacks
+            and _handlers() == handlers
+            and _timers() == timers
+            and all(space.get(key, missing) is value and code_of(value) is code for space, key, value, code in held)
+        )
+
+    return intact
+
+
+def _code(value: Any) -> Any:
+    return value.__code__ if type(value) is FunctionType else None
+
+
+def _handlers() -> list[Any]:
+    return [signal.getsignal(number) for number in signal.valid_signals()]
+
+
+def _timers() -> tuple[Any, ...]:
+    return tuple(signal.getitimer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF))
