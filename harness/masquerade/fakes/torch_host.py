@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from masquerade.fakes import torch_hooks
 from masquerade.fakes.world import NoAnswerError, World
 
 #: What autograd's engine says where it looks for a real device's streams and finds none.
@@ -97,7 +98,10 @@ def _pin(torch: ModuleType, module: ModuleType) -> None:
         return made
 
     def is_pinned(self: Any, device: Any = None) -> bool:
-        return self.device.type == "cpu" and hasattr(self.untyped_storage(), "_masquerade_pinned")
+        if self.device.type != "cpu" or self.layout is not torch.strided:
+            return False
+        storage = self.untyped_storage()
+        return hasattr(storage, "_masquerade_pinned") or torch_hooks.holds_pinned(storage)
 
     torch.Tensor.pin_memory, torch.Tensor.is_pinned = pin_memory, is_pinned
 

@@ -8,7 +8,17 @@ from copy import copy
 from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import torch_c, torch_cudnn, torch_guard, torch_host, torch_streams, torch_tensor
+from masquerade.fakes import (
+    torch_c,
+    torch_cudnn,
+    torch_graphs,
+    torch_guard,
+    torch_hooks,
+    torch_host,
+    torch_kinds,
+    torch_streams,
+    torch_tensor,
+)
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
@@ -36,9 +46,13 @@ def prepare(torch: ModuleType) -> None:
             name for name in (*_names[prefix], properties) if hasattr(core, name) and name not in _EVERYWHERE
         )
     torch_guard.prepare(torch)
+    torch_hooks.prepare(torch)
     for kind in ("cuda", "xpu"):
         torch_host.prepare(torch, kind)
         torch_streams.prepare(torch, kind)
+        torch_graphs.prepare(torch, kind)
+        torch_tensor.prepare(torch, kind)
+    torch_kinds.prepare(torch)
     _make_room(core)
 
 
@@ -67,10 +81,13 @@ def disguise(torch: ModuleType, world: World) -> None:
         device = getattr(torch, prefix, None)
         if device is None:
             continue
+        torch_hooks.install(torch, prefix, wanted)
         if wanted:
             _give(torch, device, world, prefix, answers)
         else:
             _take(torch, device, prefix)
+    torch_kinds.install(torch, cuda_like)
+    torch_streams.install_generic(torch)
     _set_accelerator(torch, world)
     _set_cpu(torch, world)
 
@@ -140,8 +157,9 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
         # C++ fills in these names of torch.cuda and torch.xpu at the end of a successful initialization.
         device._get_device_properties = runtime.properties
         device.default_generators = torch_host.default_generators(torch, prefix, len(runtime.start()))
-        torch_tensor.install(torch, world, prefix, runtime)
+        torch_tensor.install(torch, prefix)
 
+    torch_tensor.wear(world, prefix, runtime)
     torch_guard.install(torch, prefix)
     torch_tensor.install_methods(torch, prefix, runtime)
     torch_host.install(torch, world, prefix)
@@ -157,6 +175,7 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     setattr(core, name, properties)
     setattr(device, name, properties)
     torch_streams.install(torch, runtime)
+    torch_graphs.install(torch, runtime)
     if prefix == "cuda":
         # Under both names: a reload of torch.cuda takes it from torch._C again.
         core._cudart = device._cudart = _cudart(world, runtime)
@@ -172,6 +191,8 @@ def _take(torch: ModuleType, device: Any, prefix: str) -> None:
     core = torch._C
     for name in _names[f"{prefix} alone"]:
         delattr(core, name)
+    if _names[f"{prefix} alone"]:
+        torch_graphs.remove(torch, prefix)
     if prefix == "cuda":
         device._cudart = None
         vars(core).pop("_cudart", None)

@@ -6,6 +6,7 @@ No work runs on a faked device, so every stream is idle and every event has pass
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -49,6 +50,61 @@ def install(torch: ModuleType, runtime: Runtime) -> None:
         setattr(device.streams, name, cls)
 
 
+def install_generic(torch: Any) -> None:
+    """Answer for torch.Stream of a device type, which C++ asks the device guard for.
+
+    On a machine without the device it refuses, after an attempt that a watcher can see.
+    """
+    real = torch._C.Stream
+
+    class AnyStream(type(real)):  # type: ignore[misc]
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, (real, *bases))
+
+    class Stream(real, metaclass=AnyStream):  # type: ignore[misc, valid-type]
+        __doc__ = real.__doc__
+
+        def __new__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if "device_type" in kwargs or (isinstance(device, int) and args):
+                return real(*(() if device is None else (device,)), *args, **kwargs)
+            where = torch._C._get_accelerator() if device is None else torch.device(device)
+            if where.type not in ("cuda", "xpu"):
+                return real(device, *args, **kwargs)
+            module = getattr(torch, where.type)
+            runtime = _running.get(where.type)
+            if runtime is None:
+                with suppress(Exception):
+                    module._lazy_init()
+                return real(device, *args, **kwargs)
+            module._lazy_init()
+            index = runtime.current if where.index is None else where.index
+            runtime.device(index)
+            kind = runtime.stream_triple()[2]
+            return real.__new__(cls, stream_id=next(_numbers), device_index=index, device_type=kind)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            pass
+
+        def query(self) -> bool:
+            return True
+
+        def is_capturing(self) -> bool:
+            return False
+
+        def synchronize(self) -> None:
+            return None
+
+        def wait_stream(self, stream: Any) -> None:
+            return None
+
+        def wait_event(self, event: Any) -> None:
+            return None
+
+    bases = tuple(made["Stream"] for kind, made in _classes.items() if kind in _running)
+    Stream.__module__, Stream.__qualname__ = "torch", "Stream"
+    torch.Stream = Stream
+
+
 def rebase(cls: type, base: type) -> type:
     """A copy of `cls` over another base, its methods bound to the copy so that `super()` works in them.
 
@@ -56,22 +112,27 @@ def rebase(cls: type, base: type) -> type:
     """
     cell = CellType()
     members: dict[str, Any] = {}
+
+    def bound(function: Any) -> Any:
+        if not isinstance(function, FunctionType) or "__class__" not in function.__code__.co_freevars:
+            return function
+        closure = tuple(
+            cell if free == "__class__" else old
+            for free, old in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        )
+        copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+        copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
+        copy.__qualname__ = function.__qualname__
+        return copy
+
     for name, value in vars(cls).items():
         if name in ("__dict__", "__weakref__"):
             continue
-        function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-        if isinstance(function, FunctionType) and "__class__" in function.__code__.co_freevars:
-            closure = tuple(
-                cell if free == "__class__" else old
-                for free, old in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-            )
-            copy = FunctionType(
-                function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
-            )
-            copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
-            copy.__qualname__ = function.__qualname__
-            value = type(value)(copy) if isinstance(value, (staticmethod, classmethod)) else copy
-        members[name] = value
+        if isinstance(value, (staticmethod, classmethod)):
+            value = type(value)(bound(value.__func__))
+        elif isinstance(value, property):
+            value = property(bound(value.fget), bound(value.fset), bound(value.fdel), value.__doc__)
+        members[name] = bound(value)
     made = type(cls)(cls.__name__, (base,), members)
     cell.cell_contents = made
     return made
@@ -108,6 +169,9 @@ def stream_base(torch: ModuleType, kind: str, raw: str) -> type:
 
         def query(self) -> bool:
             return True
+
+        def is_capturing(self) -> bool:
+            return False
 
         def synchronize(self) -> None:
             return None

@@ -7,9 +7,11 @@ would hold for one thread only. What comes out has the right shape, dtype and de
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+from masquerade.fakes import torch_hooks
 from masquerade.fakes.torch_c import Runtime
 from masquerade.fakes.world import NoAnswerError, World
 
@@ -36,14 +38,34 @@ FACTORIES = (
 #: Operators that C++ would take apart by asking for a kernel table of the device type: here they are run whole.
 WHOLE = ("scaled_dot_product_attention",)
 
-_installed: dict[str, Any] = {}
+#: Kind (cuda or xpu) -> the kernels' libraries, alive as long as they are.
+_registered: dict[str, Any] = {}
+
+#: Kind -> the machine and its runtime, where this process wears one that has the platform.
+_worn: dict[str, tuple[World, Runtime]] = {}
 
 
-def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> None:
-    """Register the factories for `kind` (cuda or xpu) once in this process."""
-    if kind in _installed:
-        return
-    core, tree = torch._C, torch.utils._pytree
+def prepare(torch: ModuleType, kind: str) -> None:
+    """Register the kernels once in a server, where the build has none of its own that a real machine would want."""
+    if hasattr(torch, kind) and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty_strided", kind.upper()):
+        _register(torch, kind)
+
+
+def wear(world: World, kind: str, runtime: Runtime) -> None:
+    """Let the kernels answer for this machine, whose platform is of `kind`."""
+    _worn[kind] = world, runtime
+
+
+def install(torch: ModuleType, kind: str) -> None:
+    """Have the kernels of `kind`, whatever the build; what the opened device of a worn machine needs."""
+    if kind not in _registered:
+        _register(torch, kind)
+    # torch.tensor(..., device=) then moves a finished CPU tensor instead of filling one on the device below Python.
+    torch._C._set_only_lift_cpu_tensors(True)
+
+
+def _register(torch: ModuleType, kind: str) -> None:
+    tree = torch.utils._pytree
 
     class DeviceTensor(torch.Tensor):  # type: ignore[name-defined, misc]
         """A tensor on a faked device."""
@@ -93,9 +115,13 @@ def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> Non
             return run(func, args, kwargs or {})
 
     def current(device: Any) -> Any:
-        if runtime.in_bad_fork():
-            getattr(torch, kind)._lazy_init()  # raises: a fork makes C++ forget that it has called it
+        module = getattr(torch, kind)
+        if kind not in _worn:
+            _refuse(module, kind)
+        # Where the road was C++ alone nothing has opened the device; and a fork makes C++ forget that it has called it.
+        torch_hooks.begin(module)
         # The runtime's own state: what torch.cuda.current_device() says would count as a call of the subject's.
+        runtime = _worn[kind][1]
         index = device.index if device.index is not None else runtime.current
         runtime.device(index)
         return torch.device(kind, index)
@@ -119,7 +145,8 @@ def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> Non
         if inner_kwargs.get("pin_memory"):
             inner_kwargs = {**inner_kwargs, "pin_memory": False}
         if not found and asked is None:
-            raise NoAnswerError(world.id, f"torch.ops.{func}", "a tensor of that device was made outside the disguise")
+            machine = _worn[kind][0].id if kind in _worn else "?"
+            raise NoAnswerError(machine, f"torch.ops.{func}", "a tensor of that device was made outside the disguise")
         out = func(*inner_args, **inner_kwargs)
         target = asked if asked is not None else (found[0] if found else None)
 
@@ -166,9 +193,17 @@ def install(torch: ModuleType, world: World, kind: str, runtime: Runtime) -> Non
         others = torch.library.Library("_", "IMPL")
         # Where C++ shuts out the Python key, as autograd's own bookkeeping does, operators come here.
         others.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), key)
-    _installed[kind] = library, others
-    # torch.tensor(..., device=) then moves a finished CPU tensor instead of filling one on the device below Python.
-    core._set_only_lift_cpu_tensors(True)
+    _registered[kind] = library, others
+
+
+def _refuse(module: Any, kind: str) -> None:
+    """Raise what a build without the platform does, after an attempt that a watcher can see."""
+    with suppress(Exception):
+        module._lazy_init()
+    raise NotImplementedError(
+        f"Could not run an operator with arguments from the '{kind.upper()}' backend. This could be because the "
+        "operator doesn't exist for this backend, or was omitted during the selective/custom build process."
+    )
 
 
 def install_methods(torch: ModuleType, kind: str, runtime: Runtime) -> None:
@@ -209,8 +244,13 @@ def _number_bare_devices(torch: ModuleType, module: ModuleType, runtime: Runtime
         numbering.__name__, numbering.__doc__ = call.__name__, call.__doc__
         return numbering
 
-    for owner, names in ((torch, ("tensor", "as_tensor", "asarray")), (torch.Tensor, ("to",))):
-        for name in names:
+    owners = (
+        (torch, ("tensor", "as_tensor", "asarray")),
+        (torch.Tensor, ("to",)),
+        (getattr(torch._C, "_nested", None), ("nested_tensor",)),
+    )
+    for owner, names in owners:
+        for name in [name for name in names if hasattr(owner, name)]:
             setattr(owner, name, wrapped(getattr(owner, name)))
     new_tensor = torch.Tensor.new_tensor
     torch.Tensor.new_tensor = lambda self, data, **kwargs: new_tensor(self, data, **{"device": self.device, **kwargs})

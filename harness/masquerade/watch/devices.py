@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from masquerade.watch.grades import PREFIXES, grade
 from masquerade.watch.intercept import intercept
@@ -64,20 +64,56 @@ def surface(torch: ModuleType) -> Surface:
 _surfaces: dict[int, Surface] = {}
 
 
-def _watch_streams(device: ModuleType, note: Note) -> None:
-    """A stream is made in C++, below `_lazy_init`."""
-    for name in ("Stream", "ExternalStream"):
+#: Classes of torch.cuda and torch.xpu that C++ makes below `_lazy_init` -> how far that reaches. A graph asks for the
+#: current stream and a pool for the current device (ATen/cuda/CUDAGraph.cpp, ATen/cuda/MemPool.cpp).
+CLASSES = {
+    "Stream": "device-init",
+    "ExternalStream": "device-init",
+    "CUDAGraph": "fork-poison",
+    "XPUGraph": "fork-poison",
+    "MemPool": "fork-poison",
+}
+
+
+def _watch_classes(device: ModuleType, note: Note) -> None:
+    """On a machine without that vendor's card the attempt is the event."""
+    for name, level in CLASSES.items():
         cls = getattr(device, name, None)
-        if not isinstance(cls, type) or "__new__" not in vars(cls):
+        if not isinstance(cls, type):
             continue
         make = cls.__new__
         what = f"{device.__name__}.{name}"
+        plain: bool = make is cast("Any", object.__new__)  # takes no arguments where a class has a __new__ of its own
 
-        def new(cls: Any, *args: Any, _make: Any = make, _what: str = what, **kwargs: Any) -> Any:
-            note("touch", _what, level="device-init")
-            return _make(cls, *args, **kwargs)
+        def new(
+            cls: Any,
+            *args: Any,
+            _make: Any = make,
+            _what: str = what,
+            _level: str = level,
+            _plain: bool = plain,
+            **kw: Any,
+        ) -> Any:
+            note("touch", _what, level=_level)
+            return _make(cls) if _plain else _make(cls, *args, **kw)
 
         cls.__new__ = new  # type: ignore[assignment]
+
+
+def _watch_nested(torch: Any, note: Note) -> None:
+    """A nested tensor is made in C++, which asks for a device's guard before any operator."""
+    nested = getattr(torch._C, "_nested", None)
+    make = getattr(nested, "nested_tensor", None)
+    if make is None:
+        return
+
+    def nested_tensor(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if str(device).partition(":")[0] in ("cuda", "xpu"):
+            note("touch", "torch.nested.nested_tensor", level="device-init")
+        return make(*args, **kwargs)
+
+    nested.nested_tensor = nested_tensor  # type: ignore[union-attr]
 
 
 def _watch_queries(cuda: ModuleType, note: Note) -> None:
@@ -133,8 +169,8 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
         if isinstance(lazy, FunctionType):
             probe = f"{device.__name__}._lazy_init"
             intercept(lazy, lambda probe=probe: note("touch", probe, level="device-init"))  # type: ignore[misc]
-        if platform in (("cuda", "rocm") if device is torch.cuda else ("xpu",)):
-            _watch_streams(device, note)
+        _watch_classes(device, note)
+    _watch_nested(torch, note)
 
 
 def install(recorder: Recorder, on_import: OnImport, platform: str) -> None:
