@@ -1,8 +1,8 @@
 """Scans many modules by trees, and confirms what they say with forks of their own.
 
-Every finding is confirmed: the first record that holds it is made again from a flat fork, and that one counts. Of the
-clean records one in fifty is made again; where it does not agree, its whole chunk is, and the machine goes on without a
-tree.
+Every finding is confirmed: the first record that holds it, on whichever machine, is made again from a flat fork, and
+that one counts. Of the clean records one in fifty is made again; where it does not agree, its whole chunk is, and the
+machine goes on without a tree.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from masquerade.stage.check import Check
     from masquerade.stage.client import Stage
 
+#: What a finding is told by: kind, what, and the blamed line.
+Key = tuple[str, str, str]
+
 #: Clean records that one confirmation speaks for.
 CHUNK = 50
 
@@ -34,13 +37,15 @@ REGROWN = 40
 
 @dataclass
 class Agreement:
-    """How often flat forks confirmed what trees said, and where they did not."""
+    """How often flat forks confirmed what trees said, and where they did not. The findings of the one and the other."""
 
     confirmed: int = 0
     differed: list[str] = field(default_factory=list)
+    known: set[Key] = field(default_factory=set)
+    doubtful: set[Key] = field(default_factory=set)
 
 
-def keys(record: Record) -> frozenset[tuple[str, str, str]]:
+def keys(record: Record) -> frozenset[Key]:
     """What two records of one check must share."""
     return frozenset((finding.kind, finding.what, str(finding.blame)) for finding in record.findings)
 
@@ -65,8 +70,6 @@ class Worker:
     ) -> None:
         self.stage, self.agreement, self.put = stage, agreement, put
         self.tree, self.flat_server = servers
-        self.confirmed: set[tuple[str, str, str]] = set()
-        self.doubtful: set[tuple[str, str, str]] = set()
         self.chunk: list[tuple[Check, Record]] = []
 
     def work(self, group: Sequence[Check]) -> None:
@@ -115,14 +118,14 @@ class Worker:
         if not found:
             self.chunk.append((check, record))
             return len(self.chunk) < CHUNK or self._release()
-        if found <= self.confirmed and not found & self.doubtful:
+        if found <= self.agreement.known and not found & self.agreement.doubtful:
             self.put(record)
             return True
         flat = self.flat(check)
         if self._agree(check, flat, record):
-            self.confirmed |= found
+            self.agreement.known |= found
         else:
-            self.doubtful |= found | keys(flat)
+            self.agreement.doubtful |= found | keys(flat)
         self.put(flat)
         return True
 
@@ -172,6 +175,8 @@ def run(stage: Stage, checks: Sequence[Check], agreement: Agreement) -> Iterator
             done.put(error)
         done.put(None)
 
+    agreement.known.clear()
+    agreement.doubtful.clear()
     stage.start(2 * workers)
     threads = [threading.Thread(target=loop, args=(number,), daemon=True) for number in range(workers)]
     for thread in threads:
