@@ -95,6 +95,8 @@ def _graph_base(kind: str, graph: type) -> type:
     """The base of a graph class. Making one asks for the current stream, which starts the driver."""
 
     class GraphBase:
+        _has_graph_exec = False
+
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             _running[kind].start()
             return super().__new__(cls)

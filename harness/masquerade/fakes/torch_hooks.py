@@ -63,10 +63,10 @@ def install(torch: ModuleType, kind: str, wanted: bool) -> bool:
 def holds_pinned(storage: Any) -> bool:
     """Whether a storage of host memory was made as pinned memory by C++."""
     for kind, (_, wanted) in _asked.items():
-        slots = _hooks[kind].slots
-        if wanted and slots.allocator_at >= 0:
-            address = storage._cdata + slots.allocator_at
-            return ctypes.c_void_p.from_address(address).value == slots.allocator
+        found = _hooks.get(kind)
+        if wanted and found is not None and found.slots.allocator_at >= 0:
+            address = storage._cdata + found.slots.allocator_at
+            return ctypes.c_void_p.from_address(address).value == found.slots.allocator
     return False
 
 

@@ -75,9 +75,11 @@ CLASSES = {
 }
 
 
-def _watch_classes(device: ModuleType, note: Note) -> None:
-    """On a machine without that vendor's card the attempt is the event."""
+def _watch_classes(device: ModuleType, note: Note, own: bool) -> None:
+    """`own` where the machine has that vendor's cards. Elsewhere an attempt is the event, but a stream is its error."""
     for name, level in CLASSES.items():
+        if not own and level == "device-init":
+            continue
         cls = getattr(device, name, None)
         if not isinstance(cls, type):
             continue
@@ -169,7 +171,7 @@ def watch_torch(torch: ModuleType, recorder: Recorder, platform: str) -> None:
         if isinstance(lazy, FunctionType):
             probe = f"{device.__name__}._lazy_init"
             intercept(lazy, lambda probe=probe: note("touch", probe, level="device-init"))  # type: ignore[misc]
-        _watch_classes(device, note)
+        _watch_classes(device, note, platform in (("cuda", "rocm") if device is torch.cuda else ("xpu",)))
     _watch_nested(torch, note)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -204,6 +205,15 @@ def test_pinned_memory_in_a_poisoned_fork_raises_and_does_not_crash(ask) -> None
     assert ask(source) == 3
 
 
+@pytest.mark.parametrize("machine", ["cuda-zero-devices", "rocm-zero-devices", "xpu-zero-devices"])
+@pytest.mark.parametrize("expression", ["torch.empty(2, pin_memory=True)", "torch.empty(2, device=0)"])
+def test_a_host_with_no_device_to_use_raises(torch_stage, tmp_path, machine: str, expression: str) -> None:
+    (tmp_path / "none.py").write_text(f"import torch\n{expression}\n")
+    record = torch_stage.run("none", on=machine, path=[tmp_path])
+    assert {finding.kind for finding in record.findings} == {"device-init", "import-error"}
+    assert {str(finding.blame) for finding in record.findings} == {"none.py:2"}
+
+
 def test_torch_on_the_host_goes_on_as_ever(ask) -> None:
     """C++ asks for the accelerator in the backward, the profiler and the loader too."""
     source = """\
@@ -236,7 +246,9 @@ def test_graphs_and_pools_have_names_and_no_more(ask) -> None:
         return [pools[0].id != pools[1].id, isinstance(torch.Stream(device="cuda"), torch.Stream), said]
     """
     told = ask(source)
-    assert told[:2] == [True, True] and told[2].startswith("NoAnswerError: torch.cuda.CUDAGraph.replay was called on")
+    assert told[:2] == [True, True]
+    # Newer releases instantiate a graph first.
+    assert re.match(r"NoAnswerError: torch\.cuda\.CUDAGraph\.(replay|instantiate) was called on", told[2])
 
 
 @pytest.mark.parametrize("machine", ["cuda", "rocm", "xpu", "cpu"])
