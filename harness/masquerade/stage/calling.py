@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from masquerade.fakes.hooks import on_import
 from masquerade.watch import probes
 from masquerade.watch.recorder import Note
 
@@ -39,7 +40,7 @@ class Call:
             args, kwargs = arguments(attribute(import_module(maker), path)(*args, **kwargs))
         if names := request.get("probes"):
             self.stage = "counted probes"
-            self.counts = probes.count(names, self.note)
+            self.counts = probes.count(names, self.note, on_import)
         self.stage = ""
         return lambda: target(*args, **kwargs)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cases import told
 
 from conftest import write
 from masquerade.stage import Record
@@ -127,6 +129,17 @@ def test_a_probe_is_counted_also_where_the_call_raises(run: Run) -> None:
     assert run(source, "subject:f", probes=("subject:probe",)).probes["subject:probe"].count == 1
 
 
+def test_counting_imports_no_module_of_another_platform(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"owned/__init__.py": "", "owned/rocm.py": "class Platform:\n    def probe(self): return 1\n"})
+    source = "def f(use):\n    if use:\n        import owned.rocm as rocm\n        rocm.Platform().probe()\n"
+    counted: dict[str, Any] = {"probes": ("owned.rocm:Platform.probe",), "owners": {"rocm": ["owned.rocm"]}}
+    record = run(source, "subject:f", on="xpu", args=(False,), **counted)
+    assert (record.verdict, record.probes["owned.rocm:Platform.probe"].count) == ("ok", 0), told(record)
+    record = run(source, "subject:f", on="rocm", args=(True,), **counted)
+    assert (record.verdict, record.probes["owned.rocm:Platform.probe"].count) == ("ok", 1), told(record)
+    assert run(source, "subject:f", on="xpu", args=(True,), **counted).verdict == "forbidden-import"
+
+
 def test_neither_import_nor_factory_counts(run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"factories.py": "import subject\ndef make(): subject.probe(); return []"})
     source = "def probe(): return 1\nprobe()\ndef f(): probe()"
@@ -135,7 +148,13 @@ def test_neither_import_nor_factory_counts(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, says", [("subject:nothing", "AttributeError"), ("math:sqrt", "only the calls of Python")]
+    "name, says",
+    [
+        ("subject:nothing", "AttributeError"),
+        ("math:sqrt", "only the calls of Python"),
+        ("no_such_module.at_all:f", "No module named"),
+        ("wave:no_such_function", "has no attribute"),
+    ],
 )
 def test_what_cannot_be_counted_is_told(run: Run, name: str, says: str) -> None:
     kind, what, told = message(run("def f(): pass", "subject:f", probes=(name,)))
