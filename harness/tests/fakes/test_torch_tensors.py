@@ -21,6 +21,8 @@ MADE = {
     "torch.rand(4, 4, device=D)": ("D", (4, 4), "float32"),
     "torch.randn(4, device=D, dtype=torch.float16)": ("D", (4,), "float16"),
     "torch.randint(0, 9, (3,), device=D)": ("D", (3,), "int64"),
+    "torch.kaiser_window(5, device=D)": ("D", (5,), "float32"),
+    "torch.kaiser_window(5, False, 2.0, device=D)": ("D", (5,), "float32"),
     "torch.randperm(5, device=D)": ("D", (5,), "int64"),
     "torch.empty_like(torch.ones(2), device=D)": ("D", (2,), "float32"),
     "torch.empty_strided((2, 3), (1, 2), device=D)": ("D", (2, 3), "float32"),
