@@ -101,7 +101,7 @@ def test_the_driver_knows_the_machine(kernel) -> None:
 def test_a_kernel_that_needs_more_shared_memory_than_the_machine_has(one: Stage, tmp_path: Path) -> None:
     write(tmp_path, {"kernels.py": KERNEL})
     record = one.run("kernels:launch_product", on="rtx4090", args=[128, "float32"], path=[tmp_path], timeout=120)
-    assert record.verdict != "ok" and "OutOfResources" in record.worst.what, (record.verdict, record.worst)
+    assert (record.verdict, record.worst.what) == ("out-of-resources", "product"), record.worst
 
 
 @pytest.mark.parametrize("machine", ["b580", "spr", "cuda-driver-missing"])
