@@ -12,7 +12,6 @@ import click
 from masquerade.cli.failures import FAILED, INTERRUPTED, ToolError
 from masquerade.cli.options import Reporting
 from masquerade.cli.ports import StagePort
-from masquerade.cli.targets import write_all
 
 if TYPE_CHECKING:
     from masquerade.contracts import Broken
@@ -114,13 +113,7 @@ class Run:
         if self.failure and not self.records:
             raise ToolError(self.failure)
         results = self.results()
-        if not self.reporting.takes_stdout:
-            from rich.console import Console
-
-            from masquerade.report.terminal import show
-
-            show(results, Console(), every=every)
-        write_all(self.reporting.targets, results)
+        self.reporting.tell(results, every)
         if self.failure:
             raise ToolError(self.failure)
         if self.interrupted:

@@ -18,6 +18,7 @@ from masquerade.cli.targets import RENDERERS, Target, TargetType
 
 if TYPE_CHECKING:
     from masquerade.machines import Machine
+    from masquerade.report.results import Results
     from masquerade.stage.record import Level
 
 #: Elsewhere than on Linux the children of a fork cannot be told apart well enough.
@@ -62,6 +63,23 @@ class Reporting:
     def takes_stdout(self) -> bool:
         """Whether a report is standard output, so that nothing else may be."""
         return any(target.is_stdout for target in self.targets)
+
+    def tell(self, results: Results, every: bool) -> None:
+        """Show the results and write every report; a reader of the terminal that goes away loses none.
+
+        Raises: ToolError if a report cannot be delivered.
+        """
+        from masquerade.cli.targets import write_all
+
+        try:
+            if not self.takes_stdout:
+                from rich.console import Console
+
+                from masquerade.report.terminal import show
+
+                show(results, Console(), every=every)
+        finally:
+            write_all(self.targets, results)
 
 
 def conditions(*, timeout: float | None) -> Callable[[Command], Command]:

@@ -8,7 +8,6 @@ import click
 
 from masquerade.cli.failures import FAILED
 from masquerade.cli.options import Reporting, reporting
-from masquerade.cli.targets import write_all
 
 
 @click.command()
@@ -34,12 +33,6 @@ def report(files: tuple[Path, ...], reporting: Reporting, every: bool) -> None:
         raise click.UsageError(str(error)) from None
     if not results.records:
         raise click.UsageError(f"nothing to report: {', '.join(map(str, files))} holds no check")
-    if not reporting.takes_stdout:
-        from rich.console import Console
-
-        from masquerade.report.terminal import show
-
-        show(results, Console(), every=every)
-    write_all(reporting.targets, results)
+    reporting.tell(results, every)
     if results.failed or results.interrupted or len(results.records) < results.planned:
         raise click.exceptions.Exit(FAILED)

@@ -8,6 +8,18 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
+
+@pytest.mark.parametrize("gone", [BrokenPipeError, SystemExit])
+def test_a_reader_who_goes_away_loses_no_report(masquerade, stage, tmp_path, monkeypatch, gone) -> None:
+    def show(*args: object, **kwargs: object) -> None:
+        raise gone()
+
+    monkeypatch.setattr("masquerade.report.terminal.show", show)
+    masquerade("scan", "pkg", "--report", f"json:{tmp_path / 'r.json'}")
+    assert json.loads((tmp_path / "r.json").read_text())["summary"]["checks"] == 12
+
 
 def test_a_directory_is_refused_before_any_check(masquerade, stage, tmp_path) -> None:
     done = masquerade("scan", "pkg", "--report", f"json:{tmp_path}")
