@@ -17,7 +17,7 @@ from masquerade.cli.ports import Ports, Real, StagePort
 
 if TYPE_CHECKING:
     from masquerade.contracts import Case, Configuration, Contract
-    from masquerade.contracts.routing import Routing
+    from masquerade.contracts.tabled import Tabled
 
 ACTS = ("create", "fix", "update", "trim")
 #: What a CI service sets; no golden file is written there.
@@ -32,7 +32,7 @@ CI = "CI"
     "--golden",
     "act",
     type=click.Choice(ACTS),
-    help="Change the golden tables of routing contracts: create what they lack, fix what is no longer so, "
+    help="Change the golden tables of contracts: create what they lack, fix what is no longer so, "
     "update order, layout and reasons, or trim what no longer runs. Refused in CI.",
 )
 @click.option("--source", metavar="TEXT", help="Where new answers come from, for the golden table.  [default: unknown]")
@@ -104,7 +104,7 @@ def _run(
     judged = [(case, case.judge(record)) for case, record in pairs]
     run.records = [record for _, record in judged]
     run.broken = list(finish(cases, judged))
-    run.golden = [contract.compared(judged) for contract in _routing(case for case, _ in judged)]
+    run.golden = [contract.compared(judged) for contract in _tabled(case for case, _ in judged)]
 
 
 def _act(act: str, pairs: list[tuple[Case, Any]], source: str) -> list[tuple[Case, Any]]:
@@ -112,18 +112,18 @@ def _act(act: str, pairs: list[tuple[Case, Any]], source: str) -> list[tuple[Cas
     from masquerade.contracts.errors import shown
 
     after = {}
-    for contract in _routing(case for case, _ in pairs):
+    for contract in _tabled(case for case, _ in pairs):
         after[contract.name], changed = contract.rewritten(act, pairs, source)
-        click.echo(f"{shown(contract.golden)}: {'written' if changed else f'nothing to {act}'}", err=True)
+        click.echo(f"{shown(contract.golden_file)}: {'written' if changed else f'nothing to {act}'}", err=True)
     return [(replace(case, owner=after.get(case.contract, case.owner)), record) for case, record in pairs]
 
 
-def _routing(cases: Iterable[Case]) -> list[Routing]:
-    """The routing contracts among the owners of cases, each once."""
-    from masquerade.contracts.routing import Routing
+def _tabled(cases: Iterable[Case]) -> list[Tabled]:
+    """The contracts with a golden table among the owners of cases, each once."""
+    from masquerade.contracts.tabled import Tabled
 
     owners = {case.contract: case.owner for case in cases}
-    return [owner for owner in owners.values() if isinstance(owner, Routing)]
+    return [owner for owner in owners.values() if isinstance(owner, Tabled)]
 
 
 def _refuse(act: str | None, source: str | None) -> None:
@@ -153,15 +153,17 @@ def _chosen(configuration: Configuration, names: tuple[str, ...], act: str | Non
 
     Raises: click.UsageError for a name that none has, and where none is left.
     """
+    from masquerade.contracts.tabled import Tabled
+
     known = {contract.name: contract for contract in configuration.contracts}
     for name in names:
         if name not in known:
             raise click.UsageError(f"no contract {name!r} in {configuration.file}; {kinds.meant(name, known)}")
     contracts = [known[name] for name in dict.fromkeys(names or known)]
     if act:
-        contracts = [contract for contract in contracts if contract.kind == "routing"]
+        contracts = [contract for contract in contracts if isinstance(contract, Tabled)]
         if not contracts:
-            raise click.UsageError(f"--golden {act}: no routing contract, so there is no golden table")
+            raise click.UsageError(f"--golden {act}: no contract of these has a golden table")
     return contracts
 
 

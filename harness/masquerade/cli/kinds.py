@@ -91,6 +91,18 @@ class Packages(ParamType):
         return packages or self.fail("names no package", param, ctx)
 
 
+class Function(ParamType):
+    """MOD:FUNC -> as it stands."""
+
+    name = "MOD:FUNC"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        module, _, function = value.partition(":")
+        if not (_MODULE.fullmatch(module) and _MODULE.fullmatch(function)):
+            self.fail(f"{value!r} is no function; write module and function, like pkg.mod:func", param, ctx)
+        return value
+
+
 class Variable(ParamType):
     """NAME=VALUE -> (name, value)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 @click.option("--flat", is_flag=True,
               help="Import everything anew for each module. Else imports that modules share and that proved clean "
                    "are made once per machine, and what is found is confirmed anew.")  # fmt: skip
+@click.option("--factory", type=kinds.Function(),
+              help="A function of yours that makes the arguments of each function to call, in the child: a dict of "
+                   "keyword arguments, a list of positional ones, or a pair of both.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")
 @click.pass_context
 def scan(
@@ -44,6 +47,7 @@ def scan(
     jobs: int,
     reporting: Reporting,
     flat: bool,
+    factory: str | None,
     every: bool,
 ) -> None:
     """Import every module of a package on machines that are not here, and report what they do there.
@@ -57,6 +61,7 @@ def scan(
       masquerade scan mypackage --path src
       masquerade scan mypackage.kernels --on h200,mi355x,b580 --report json:report.json
       masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
+      masquerade scan mypackage.gemm:launch --factory arguments:gemm --path src --path . --on h200,mi355x
     """
     ports: Ports = ctx.obj or Real()
     if not conditions.path:
@@ -65,10 +70,12 @@ def scan(
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
         _refuse_what_is_no_subject(subject)
+    if factory and not any(":" in subject for subject in subjects):
+        raise click.UsageError(f"--factory makes arguments for a call: name a function, {subjects[0]}:func")
     run = Run(machines, reporting)
     with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
         modules = run.find(stage, subjects, conditions.path)
-        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels), flat)
+        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels, factory), flat)
     run.report(every)
 
 
@@ -85,16 +92,18 @@ def _refuse_what_is_no_subject(subject: str) -> None:
 
 
 def _checks(
-    modules: Iterable[str],
+    subjects: Iterable[str],
     machines: Iterable[Machine],
     conditions: Conditions,
     settle: float,
     levels: dict[str, Level],
+    factory: str | None,
 ) -> list[Check]:
     from masquerade.stage.client import Check
 
+    common: dict[str, Any] = {"settle": settle, "levels": levels, **conditions.as_arguments()}
     return [
-        Check(subject=module, machine=machine, settle=settle, levels=levels, **conditions.as_arguments())
-        for module in modules
+        Check(subject=subject, machine=machine, factory=(factory or "") if ":" in subject else "", **common)
+        for subject in subjects
         for machine in machines
     ]

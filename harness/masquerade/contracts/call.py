@@ -1,4 +1,4 @@
-"""How a function is called, and how a call came to its end: what contracts on calls and on routing share."""
+"""How a function is called, and how a call came to its end: what contracts on calls, routing and codegen share."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ class Call:
     def call(self) -> dict[str, Any]:
         """The fields of a Check that tell this."""
         return {name: getattr(self, name) for name in ("args", "kwargs", "factory", "env_after_import")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Call):
+    """One call of several, by name: a problem of an oracle, a configuration of a kernel."""
+
+    env: Env = setting(kinds.variables, "Environment variables for this one.", dict)
 
 
 def exception(record: Record) -> Finding | None:

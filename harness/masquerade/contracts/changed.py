@@ -7,7 +7,7 @@ from pathlib import Path
 
 from masquerade.contracts.contract import Case
 from masquerade.contracts.golden import reasons_file
-from masquerade.contracts.routing import Routing
+from masquerade.contracts.tabled import Tabled
 
 
 def touched(cases: Iterable[Case], files: Iterable[Path], configuration: Path) -> tuple[Case, ...]:
@@ -23,9 +23,9 @@ def touched(cases: Iterable[Case], files: Iterable[Path], configuration: Path) -
 
 
 def _golden(case: Case) -> set[Path]:
-    if not isinstance(case.owner, Routing):
+    if not isinstance(case.owner, Tabled):
         return set()
-    file = Path(case.owner.golden)
+    file = Path(case.owner.golden_file)
     return {file.resolve(), reasons_file(file).resolve()}
 
 

@@ -21,6 +21,7 @@ KINDS = {
     "imports": "masquerade.contracts.imports:Imports",
     "calls": "masquerade.contracts.calls:Calls",
     "routing": "masquerade.contracts.routing:Routing",
+    "codegen": "masquerade.contracts.codegen:Codegen",
 }
 
 #: Keys that are not settings of Configuration: they are read by themselves.

@@ -70,7 +70,7 @@ class Contract(Conditions, ABC):
     """What must hold on which machines."""
 
     name: str = setting(kinds.name, "The contract's name, which no other has.")
-    kind: str = setting(kinds.text, "imports, calls or routing.")
+    kind: str = setting(kinds.text, "imports, calls, routing or codegen.")
     allow: tuple[Allow, ...] = setting(
         kinds.list_of(kinds.object_of(Allow)), "Findings that are known and borne, each with its reason.", ()
     )

@@ -26,9 +26,9 @@ def _lines() -> Iterator[str]:
         module, _, name = place.partition(":")
         cls = getattr(import_module(module), name)
         yield from _table(f"kind = {kind!r}".replace("'", '"'), cls, settings(Contract))
-    from masquerade.contracts.routing import Asked
+    from masquerade.contracts.call import Asked
 
-    yield from _table("A problem of a routing contract", Asked, ())
+    yield from _table("A problem of a routing contract, a configuration of a codegen contract", Asked, ())
     yield from _table("An entry of `allow`", Allow, ())
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from masquerade.contracts import golden, kinds
-from masquerade.contracts.call import Call, exception
-from masquerade.contracts.conditions import Env, with_packages
-from masquerade.contracts.contract import Broken, Case, Contract, Discover
-from masquerade.contracts.errors import ConfigurationError, Problem, shown
-from masquerade.contracts.golden import Answer, Answers, Change, Compared, Comparison, Table
+from masquerade.contracts.call import Asked, exception
+from masquerade.contracts.conditions import with_packages
+from masquerade.contracts.contract import Broken, Case, Discover
+from masquerade.contracts.errors import shown
+from masquerade.contracts.golden import Answer, Answers, Change, Compared, Comparison, Plan, Table
 from masquerade.contracts.golden.cells import MISSING
 from masquerade.contracts.golden.table import FIRST, LAST
 from masquerade.contracts.oracle import BACKENDS, VALUES, NoAnswerError, answer, as_result
 from masquerade.contracts.settings import Keys, Place, WrongError, hint, setting, spoken
+from masquerade.contracts.tabled import Pairs, Tabled
 from masquerade.machines import Machine
 from masquerade.stage.record import Finding, Record
 
@@ -40,13 +41,6 @@ def column(value: Any, place: Place) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked(Call):
-    """One problem: how the oracle is asked."""
-
-    env: Env = setting(kinds.variables, "Environment variables for this problem.", dict)
-
-
 @dataclass(frozen=True)
 class Cell(Case):
     """One problem on one machine."""
@@ -55,7 +49,7 @@ class Cell(Case):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Routing(Contract):
+class Routing(Tabled):
     """The oracle is asked each problem on each machine with each set of libraries, in a process of its own."""
 
     function: str = setting(kinds.function, "The oracle, as pkg.mod:func.")
@@ -71,8 +65,6 @@ class Routing(Contract):
         "What the oracle answers with: backends (a text, or an object or dict with backend), or any values of JSON.",
         BACKENDS,
     )
-    table: Table | None = field(default=None, repr=False)
-    reasons: Answers = field(default_factory=dict, repr=False)
 
     def wrong(self) -> Iterator[tuple[Keys, str]]:
         yield from super().wrong()
@@ -81,27 +73,28 @@ class Routing(Contract):
         if any(self.libraries) and any(machine.platform == "here" for machine in self.machines):
             yield ("libraries",), "the machine here has the packages that are installed: none can be added or hidden"
 
+    @property
+    def golden_file(self) -> str:
+        return self.golden
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        return (f"# {self.function}",)
+
     def prepared(self, act: str) -> Routing:
         """With its golden table; reports what is wrong with the file. `act` is what will be done to it, if anything."""
-        try:
-            table = golden.read(self.golden)
-            reasons = golden.read_reasons(self.golden)
-        except ConfigurationError as error:
-            self.place.document.problems.extend(error.problems)
-            return self
+        table = self.attempted(lambda: golden.read(self.golden))
+        reasons = self.attempted(lambda: golden.read_reasons(self.golden)) or {}
         if table is not None and act != "trim":
             for name in table.columns:
                 if name not in self.problems:
                     says = f"column {name!r} is no problem of {self.name}{hint(name, self.problems)}"
                     mend = "Rename it, or take it out with `masquerade check --golden trim`"
                     stop = "" if says.endswith("?") else "."
-                    self._report_golden(table.lines[name], f"{says}{stop} {mend}")
+                    self.report_golden(self.golden, table.lines[name], f"{says}{stop} {mend}")
         if act and (why := golden.unwritable(self.golden)):
-            self._report_golden(0, why)
+            self.report_golden(self.golden, 0, why)
         return replace(self, table=table, reasons=reasons)
-
-    def _report_golden(self, line: int, message: str) -> None:
-        self.place.document.problems.append(Problem(shown(self.golden), line, "", message))
 
     def variants(self) -> tuple[Machine, ...]:
         made = {}
@@ -174,7 +167,7 @@ class Routing(Contract):
 
     # -- the table as a whole, for golden acts and reports ------------------------------------------------------------
 
-    def answers_of(self, pairs: Iterable[tuple[Case, Record]]) -> Answers:
+    def answers_of(self, pairs: Pairs) -> Answers:
         """The answers of this contract in records, judged or not, by machine and problem; none where none came."""
         found: dict[str, dict[str, Answer]] = {}
         for case, record in pairs:
@@ -185,8 +178,7 @@ class Routing(Contract):
                         found.setdefault(case.check.machine.id, {})[case.problem] = got
         return found
 
-    def compared(self, pairs: Iterable[tuple[Case, Record]]) -> Comparison:
-        """The golden table beside the answers in records, judged or not; rows that did not run are left out."""
+    def compared(self, pairs: Pairs) -> Comparison:
         pairs = list(pairs)
         answers, table = self.answers_of(pairs), self.table or Table()
         places = {record.place for case, record in pairs if case.contract == self.name and record.place}
@@ -204,16 +196,6 @@ class Routing(Contract):
         count = sum(len(row) for row in answers.values())
         return Comparison(self.name, shown(self.golden), tuple(self.problems), tuple(rows), count, oracle)
 
-    def rewritten(self, act: str, pairs: Iterable[tuple[Case, Record]], source: str) -> tuple[Routing, bool]:
-        """After a golden act on its files, and whether that changed them. `source` is written beside new answers.
-
-        Raises ConfigurationError if a file cannot be written.
-        """
+    def plan(self, pairs: Pairs, source: str) -> Plan:
         machines = [machine.id for machine in self.variants()]
-        plan = golden.Plan(machines, list(self.problems), self.answers_of(pairs), source)
-        before = self.table or Table(head=(f"# {self.function}",))
-        table, reasons = golden.act(act, before, self.reasons, plan)
-        if self.table is None and not table.rows:
-            return self, False
-        changed = golden.write(self.golden, table, reasons)
-        return replace(self, table=golden.read(self.golden), reasons=reasons), changed
+        return Plan(machines, list(self.problems), self.answers_of(pairs), source)

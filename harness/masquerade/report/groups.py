@@ -69,8 +69,8 @@ def distinct(results: Results) -> list[Group]:
 
 def beside_tables(groups: list[Group], results: Results) -> list[Group]:
     """The groups without those changes that a golden table of the run tells, together and with their reasons."""
-    changed = {change.what for table in results.golden for change in table.changes}
-    return [group for group in groups if group.finding.kind != "route-mismatch" or group.finding.what not in changed]
+    changed = {(table.kind, change.what) for table in results.golden for change in table.changes}
+    return [group for group in groups if (group.finding.kind, group.finding.what) not in changed]
 
 
 def _key(finding: Finding) -> tuple[str, ...]:

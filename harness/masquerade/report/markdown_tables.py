@@ -66,7 +66,7 @@ def changes(table: Comparison) -> str:
     from masquerade.contracts.golden import grouped
 
     lines = [
-        f"#### route-mismatch: {code(table.name)}",
+        f"#### {table.kind}: {code(table.name)}",
         "",
         f"{len(table.changes)} of {plural(table.answers, 'answer')} differ from {code(table.file)}.",
         "",

@@ -46,7 +46,7 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         console.print()
     for table in results.golden:
         rows = [Text(clean(line)) for line in lines(table)]
-        _list(console, Text("route-mismatch", style="bold red"), rows)
+        _list(console, Text(table.kind, style="bold red"), rows)
     _list(console, Text("Contracts that do not hold as a whole", style="bold"), map(_whole, results.broken))
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)

@@ -126,8 +126,8 @@ def test_mistakes_in_the_configuration_are_2_all_told_and_nothing_runs(masquerad
     assert done.stderr.splitlines() == [
         "Error: 3 mistakes in the configuration",
         "masquerade.toml:1: machine: no such setting; did you mean machines or machine_files?",
-        "masquerade.toml:3: lazy.kind: missing: imports or calls or routing",
-        "masquerade.toml:8: moe.kind: missing: imports or calls or routing",
+        "masquerade.toml:3: lazy.kind: missing: imports or calls or routing or codegen",
+        "masquerade.toml:8: moe.kind: missing: imports or calls or routing or codegen",
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_bad_golden_file_is_2(masquerade) -> None:
         (["-k", "nothing"], "nothing to check: no id matches -k 'nothing'; the first of 10 is imports/lazy/pkg@h100"),
         (["-k", "a and"], "-k 'a and': expected a word"),
         (["--golden", "mend"], "'mend' is not one of 'create', 'fix', 'update', 'trim'"),
-        (["--golden", "fix", "--contract", "lazy"], "no routing contract, so there is no golden table"),
+        (["--golden", "fix", "--contract", "lazy"], "no contract of these has a golden table"),
         (["--source", "x"], "--source tells where new answers come from; it goes with --golden create or fix"),
         (["--golden", "trim", "--source", "x"], "it goes with --golden create or fix"),
     ],

@@ -173,3 +173,18 @@ def test_without_a_path_the_working_directory_is_searched(masquerade, stage, tmp
     monkeypatch.chdir(tmp_path)
     masquerade("scan", "pkg", "--on", "h100")
     assert stage.checks[0].path == (str(tmp_path),)
+
+
+def test_a_factory_makes_the_arguments_of_functions_and_is_for_them_alone(masquerade, stage) -> None:
+    stage.packages |= {"pkg.kern": ("pkg.kern",), "pkg.fine": ("pkg.fine",)}
+    assert masquerade("scan", "pkg.kern:run", "pkg.fine", "--on", "h100", "--factory", "pkg.fine:make").exit_code == 0
+    asked = [(check.subject, check.factory) for check in stage.checks]
+    assert asked == [("pkg.kern:run", "pkg.fine:make"), ("pkg.fine", "")]
+
+
+def test_a_factory_without_a_call_and_one_that_is_no_function_are_wrong_usage(masquerade, stage) -> None:
+    done = masquerade("scan", "pkg", "--factory", "pkg.fine:make")
+    assert (done.exit_code, stage.checks) == (2, [])
+    assert "--factory makes arguments for a call: name a function, pkg:func" in done.stderr
+    done = masquerade("scan", "pkg.kern:run", "--factory", "pkg.fine")
+    assert done.exit_code == 2 and "'pkg.fine' is no function; write module and function" in done.stderr

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from masquerade.contracts.golden import cells
-from masquerade.contracts.golden.cells import MISSING
+from masquerade.contracts.golden.cells import MISSING, Same
 from masquerade.contracts.golden.table import UNKNOWN, Answer, Answers, Row, Table
 
 
@@ -20,13 +20,14 @@ from masquerade.contracts.golden.table import UNKNOWN, Answer, Answers, Row, Tab
 class Plan:
     """What a table should hold: the machines and problems that run, in their order, and the answers that came.
 
-    `source` is written beside the rows whose answers are new.
+    `source` is written beside the rows whose answers are new. `same` tells whether two cells of a column say the same.
     """
 
     machines: Sequence[str]
     problems: Sequence[str]
     answers: Answers
     source: str = UNKNOWN
+    same: Same = cells.same_in
 
     def cell(self, machine: str, problem: str) -> str:
         answer = self.answers.get(machine, {}).get(problem)
@@ -60,7 +61,7 @@ def fix(table: Table, plan: Plan) -> Table:
         wrong = {
             problem: answer
             for problem, answer in new.items()
-            if MISSING not in (answer, row.cell(problem)) and not cells.same(row.cell(problem), answer)
+            if MISSING not in (answer, row.cell(problem)) and not plan.same(problem, row.cell(problem), answer)
         }
         return _answered(row, wrong, plan.source)
 
@@ -88,7 +89,7 @@ def update(table: Table, plan: Plan) -> Table:
 def _tidy(row: Row, columns: Sequence[str], plan: Plan) -> Row:
     """A row whose answers are written as masquerade writes them."""
     as_given = {column: plan.cell(row.machine, column) for column in columns}
-    kept = {c: as_given[c] if cells.same(as_given[c], row.cell(c)) else row.cell(c) for c in columns}
+    kept = {c: as_given[c] if plan.same(c, row.cell(c), as_given[c]) else row.cell(c) for c in columns}
     return replace(row, cells=kept)
 
 
@@ -119,7 +120,7 @@ def act(name: str, table: Table, reasons: Answers, plan: Plan) -> tuple[Table, A
         for problem in after.columns:
             renewed = name == "update" or table.cell(row.machine, problem) != row.cell(problem)
             for said in (new.get(problem) if renewed else None, old.get(problem)):
-                if said is not None and cells.same(said.cell, row.cell(problem)):
+                if said is not None and plan.same(problem, said.cell, row.cell(problem)):
                     kept.setdefault(row.machine, {})[problem] = said
                     break
     return after, kept

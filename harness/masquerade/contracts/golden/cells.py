@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 MISSING = "?"
+
+#: Whether two cells of a column say the same: (column, one, other).
+Same = Callable[[str, str, str], bool]
 
 #: A text that may stand without quotes, unless it reads as JSON.
 _BARE = re.compile(r'\w([^"|\\]*[^\s"|\\])?')
@@ -37,6 +41,11 @@ def plain(cell: str) -> str:
 def same(one: str, other: str) -> bool:
     """Whether two cells say the same: `[false,0]` is `[false, 0]`, a name may stand in quotes, and true is no name."""
     return one == other or _meaning(one) == _meaning(other)
+
+
+def same_in(column: str, one: str, other: str) -> bool:
+    """`same`, in whichever column."""
+    return same(one, other)
 
 
 def _meaning(cell: str) -> str:

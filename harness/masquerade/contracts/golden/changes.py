@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from masquerade.contracts.golden import cells
-from masquerade.contracts.golden.cells import MISSING
+from masquerade.contracts.golden.cells import MISSING, Same
 from masquerade.contracts.golden.table import Answer, Answers, Table
 
 #: Reasons and machines that are told of one group; the rest is counted.
@@ -43,6 +43,7 @@ class Comparison:
     """A golden table beside the answers of a run.
 
     `name` is the contract's, `oracle` the function with the place of its definition, `answers` the number of answers.
+    `kind` is that of the findings which tell the same.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Comparison:
     rows: tuple[Compared, ...]
     answers: int
     oracle: str = ""
+    kind: str = "route-mismatch"
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -65,21 +67,23 @@ class Group:
     changes: tuple[Change, ...]
 
 
-def compare(table: Table, reasons: Answers, answers: Answers) -> tuple[Change, ...]:
+def compare(table: Table, reasons: Answers, answers: Answers, same: Same = cells.same_in) -> tuple[Change, ...]:
     """Every answer that is other than the table's, in the order of the answers. What the table lacks is `?` there."""
     out = []
     for machine, row in answers.items():
         for problem, answer in row.items():
-            cell = compared(table, reasons, machine, problem, answer)
+            cell = compared(table, reasons, machine, problem, answer, same)
             out += [cell] if isinstance(cell, Change) else []
     return tuple(out)
 
 
-def compared(table: Table, reasons: Answers, machine: str, problem: str, answer: Answer) -> str | Change:
+def compared(
+    table: Table, reasons: Answers, machine: str, problem: str, answer: Answer, same: Same = cells.same_in
+) -> str | Change:
     """What the table holds in a cell, or how `answer` differs from it."""
     golden = table.row(machine)
     old = golden.cell(problem) if golden else MISSING
-    if cells.same(old, answer.cell):
+    if same(problem, old, answer.cell):
         return old
     because = why(old, answer, reasons.get(machine, {}).get(problem))
     return Change(machine, problem, old, answer.cell, because, golden.line if golden else 0)

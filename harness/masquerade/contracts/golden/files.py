@@ -13,13 +13,13 @@ from typing import Any
 from masquerade.contracts.errors import ConfigurationError, Problem, shown
 from masquerade.contracts.golden import cells
 from masquerade.contracts.golden.parsing import parse
-from masquerade.contracts.golden.table import Answer, Answers, Table, render
+from masquerade.contracts.golden.table import FIRST, Answer, Answers, Table, render
 
 File = str | os.PathLike[str]
 
 
-def read(file: File) -> Table | None:
-    """The table in a file; None if there is no such file.
+def read(file: File, keys: tuple[str, ...] = (FIRST,)) -> Table | None:
+    """The table in a file, whose rows `keys` name; None if there is no such file.
 
     Raises ConfigurationError that names each bad line and its mend: conflict markers, a row or a column that is there
     twice, a row of another length, Windows line ends, a byte-order mark.
@@ -31,7 +31,7 @@ def read(file: File) -> Table | None:
     except OSError as error:
         raise ConfigurationError([Problem(shown(file), 0, "", f"cannot be read: {error.strerror}")]) from None
     problems: list[Problem] = []
-    table = parse(data, lambda line, message: problems.append(Problem(shown(file), line, "", message)))
+    table = parse(data, lambda line, message: problems.append(Problem(shown(file), line, "", message)), keys)
     if problems:
         raise ConfigurationError(problems)
     return table

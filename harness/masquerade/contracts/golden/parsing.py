@@ -15,8 +15,11 @@ _BAR = re.compile(r"(?<!\\)\|")
 Report = Callable[[int, str], None]
 
 
-def parse(data: bytes, report: Report) -> Table:
-    """The table in a file's bytes, as far as it could be read. Reports (line, message) for all that is wrong."""
+def parse(data: bytes, report: Report, keys: tuple[str, ...] = (FIRST,)) -> Table:
+    """The table in a file's bytes, as far as it could be read. Reports (line, message) for all that is wrong.
+
+    `keys` are the columns that name a row.
+    """
     if data.startswith(b"\xef\xbb\xbf"):
         report(1, "it begins with a byte-order mark; save it as UTF-8 without one")
         data = data[3:]
@@ -29,12 +32,13 @@ def parse(data: bytes, report: Report) -> Table:
     except UnicodeDecodeError as error:
         report(data[: error.start].count(b"\n") + 1, "it is not UTF-8; save it as UTF-8")
         text = data.decode("utf-8", "replace")
-    return _Parser(report).table(text.split("\n"))
+    return _Parser(report, keys).table(text.split("\n"))
 
 
 @dataclass
 class _Parser:
     report: Report
+    keys: tuple[str, ...]
     head: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class _Parser:
             self.report(0, "it holds no table; delete it, and `masquerade check --golden create` makes it anew")
         head = "\n".join(self.head).strip("\n")
         above = tuple(head.split("\n")) if head else ()
-        return Table(tuple(self.columns), tuple(self.rows.values()), above, self.widths, self.lines)
+        return Table(tuple(self.columns), tuple(self.rows.values()), above, self.widths, self.lines, self.keys)
 
     def _table_line(self, number: int, line: str) -> None:
         if not line.endswith("|"):
@@ -70,27 +74,31 @@ class _Parser:
 
     def _header(self, number: int, line: str, names: list[str]) -> None:
         self.begun = True
-        if len(names) < 2 or names[0] != FIRST or names[-1] != LAST:
-            self.report(number, f"the first column must be {FIRST!r} and the last one {LAST!r}")
+        count = len(self.keys)
+        if len(names) <= count or tuple(names[:count]) != self.keys or names[-1] != LAST:
+            first = f"columns must be {', '.join(self.keys)}" if count > 1 else f"column must be {FIRST!r}"
+            self.report(number, f"the first {first} and the last one {LAST!r}")
             return
         for name, cell in zip(names, _BAR.split(line)[1:-1], strict=True):
             if name in self.lines:
                 self.report(number, f"column {name!r} is there twice; take one of the two out")
             self.lines[name] = number
             self.widths[name] = len(cell) - 2
-        self.columns = names[1:-1]
+        self.columns = names[count:-1]
 
     def _row(self, number: int, cells: list[str]) -> None:
-        if len(cells) != len(self.columns) + 2:
-            says = f"the row has {len(cells)} cells and the table {len(self.columns) + 2} columns"
+        width = len(self.keys) + len(self.columns) + 1
+        if len(cells) != width:
+            says = f"the row has {len(cells)} cells and the table {width} columns"
             self.report(number, f"{says}; write one cell for each column, ? for an answer that is not known")
             return
-        machine, *answers, source = cells
+        *names, source = cells
+        machine, answers = " ".join(names[: len(self.keys)]), names[len(self.keys) :]
         if machine in self.rows:
             first = self.rows[machine].line
             self.report(number, f"{machine!r} has a row in line {first} already; keep the right one of the two")
             return
-        if not machine or not all(answers):
+        if not all(names):
             self.report(number, "a cell is empty; write ? for an answer that is not known")
         self.rows[machine] = Row(
             machine, dict(zip(self.columns, answers, strict=True)), source.replace("\\|", "|") or UNKNOWN, number
