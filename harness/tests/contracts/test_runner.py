@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -54,28 +53,19 @@ def test_mistakes_that_only_looking_shows_are_told_of_all_contracts(project, sta
     assert [problem.line for problem in caught.value.problems] == [6, 10]
 
 
-def test_five_thousand_cases_are_collected_fast_and_without_torch(tmp_path: Path) -> None:
+def test_five_thousand_cases_are_collected_without_torch(tmp_path: Path) -> None:
     write(tmp_path, {f"big/p{n // 50}/m{n}.py": "raise AssertionError" for n in range(1250)})
     write(tmp_path, {"big/__init__.py": "raise AssertionError"})
     write(tmp_path, {"masquerade.toml": '[[contracts]]\nname = "all"\nkind = "imports"\nmodules = ["big.*.*"]\n'})
     code = """
-        import sys, time
-        started = time.perf_counter()
+        import sys
         from masquerade.contracts import collect, load
         from masquerade.stage import Stage
         with Stage(torch=False) as stage:
             cases = collect(load().contracts, stage.discover)
-        print(len(cases), "torch" in sys.modules, time.perf_counter() - started)
+        print(len(cases), "torch" in sys.modules)
     """
     (tmp_path / "collect.py").write_text("\n".join(line[8:] for line in code.splitlines()))
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    best = 99.0
-    for _ in range(3):  # others work on this machine too
-        done = subprocess.run([sys.executable, "collect.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
-        count, torch, seconds = done.stdout.split()
-        assert (count, torch) == ("5000", "False"), done.stderr
-        best = min(best, float(seconds))
-        if best < 1:
-            break
-        time.sleep(0.5)
-    assert best < 2
+    done = subprocess.run([sys.executable, "collect.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.split() == ["5000", "False"], done.stderr
