@@ -24,6 +24,16 @@ def fp8_block_gemm(rows: int, n: int, k: int) -> dict[str, Any]:
     }
 
 
+def fp8_block_gemm_tiles(block_m: int = 128, block_n: int = 256) -> dict[str, Any]:
+    """For the launcher of the FP8 block GEMM for all archs: tiles of (block_m, block_n), three stages of them."""
+    given = fp8_block_gemm(1024, 4096, 4096)
+    scaled_n, scaled_k = given.pop("block_size")
+    tile = {"BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": 4 if block_m < 128 else 8, "num_stages": 3}
+    config = {"swap": False, "GROUP_M": 8, "SPLIT_K": 1, **tile}
+    dtype = given.pop("output_dtype")
+    return {**given, "block_n": scaled_n, "block_k": scaled_k, "dtype": dtype, "config": config, "decode": False}
+
+
 def fp8_quantization(rows: int, k: int) -> dict[str, Any]:
     """For per_token_group_quant_fp8: (rows, k) bf16 in groups of 128, to the platform's fp8."""
     return {"x": torch.empty(rows, k, dtype=torch.bfloat16, device="cuda"), "group_size": _BLOCK}

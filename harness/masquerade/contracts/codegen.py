@@ -153,6 +153,8 @@ class Codegen(Tabled):
     def judge(self, case: Case, record: Record) -> Record:
         configuration = case.configuration if isinstance(case, Compiled) else ""
         findings, result = Judge(self, configuration, case.check.machine).judged(record)
+        if self.table is None:
+            record = replace(record, notes=(*record.notes, f"compared with no golden table: {self._lacking()}"))
         return self.settled(record, findings, subject=f"{self.function}[{configuration}]", result=result)
 
     def outcome(self, configuration: str, machine: Machine, record: Record) -> Outcome:
@@ -177,8 +179,10 @@ class Codegen(Tabled):
     # -- all of them --------------------------------------------------------------------------------------------------
 
     def whole(self, records: Sequence[Record]) -> Iterator[Broken]:
-        yield from super().whole(records)
-        found = rows(self, {record.id: record for record in records})
+        by_id = {record.id: record for record in records}
+        if all(self.id(name, machine) in by_id or self.why_left_out(name, machine) for name, machine in self.pairs()):
+            yield from super().whole(records)
+        found = rows(self, by_id)
         if self.table is None:
             yield self.broken(self._without_table(found.answers))
             return
@@ -186,20 +190,23 @@ class Codegen(Tabled):
             if change.problem == COLUMNS[0]:
                 mend = f"`masquerade check --golden {'create' if change.old == MISSING else 'fix'}` writes it"
                 says = f"row {change.machine}: want {change.old}, got {change.new}; {mend}"
-                yield self.broken(says, change.line, shown(self.golden_file))
+                yield self.broken(says, change.line, shown(self.golden_file) if change.line else "")
         for row in self.table.rows:
             if row.machine not in found.answers and row.machine not in found.unknown:
                 says = f"stale: row {row.machine} no longer runs; take it out with `masquerade check --golden trim`"
                 yield self.broken(says, row.line, shown(self.golden_file))
 
     def _without_table(self, answers: Answers) -> str:
-        says = f"there is no golden table for Triton {self.triton} yet; `masquerade check --golden create` writes it"
+        says = f"{self._lacking()}; `masquerade check --golden create` writes it"
         release = codegen_tables.before(self.tables, self.triton)
         if not release:
-            return f"{shown(self.golden_file)}: {says}"
+            return says
         told = codegen_tables.differences(self.tables[release][0], answers, self.same)
         lines = told or ["nothing changed beyond the tolerance"]
-        return "\n  ".join([f"{shown(self.golden_file)}: {says}. Against Triton {release}:", *lines])
+        return "\n  ".join([f"{says}. Against Triton {release}:", *lines])
+
+    def _lacking(self) -> str:
+        return f"there is no {shown(self.golden_file)} for Triton {self.triton} yet"
 
     def plan(self, pairs: Pairs, source: str) -> Plan:
         found = rows(self, self._by_id(pairs))

@@ -87,3 +87,26 @@ def mistakes(project: Load) -> Callable[..., list[str]]:
         return str(caught.value).splitlines()
 
     return told
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Any:
+    """A stage beside Triton 3.9.0 that launches two kernels; see contracts.compilers."""
+    from contracts.compilers import Compiler
+
+    stage = Compiler(site=tmp_path / "site")
+    stage.release("3.9.0")
+    return stage
+
+
+@pytest.fixture
+def gemm(project: Load, tmp_path: Path) -> Load:
+    """The contract on these kernels, with its golden table, or another one, or none."""
+    from contracts.compilers import TABLE, TEXT
+
+    def make(table: str | None = TABLE, more: str = "") -> Configuration:
+        if table is not None:
+            (tmp_path / "gemm.3.9.0.md").write_text(table)
+        return project(TEXT.format(more=more))
+
+    return make
