@@ -31,7 +31,7 @@ def report(files: tuple[Path, ...], reporting: Reporting, every: bool) -> None:
         results = merge(read(file.read_text(encoding="utf-8", errors="replace"), str(file)) for file in files)
     except (ReportError, OSError) as error:
         raise click.UsageError(str(error)) from None
-    if not results.records:
+    if not results.records and not results.broken:
         raise click.UsageError(f"nothing to report: {', '.join(map(str, files))} holds no check")
     reporting.tell(results, every)
     if results.failed or results.interrupted or len(results.records) < results.planned:

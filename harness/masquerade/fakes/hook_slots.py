@@ -126,6 +126,9 @@ def _in_a_child(look: Any) -> Any:
         finally:
             process._exit(code)
     os.close(writing)
+    if pid < 0:
+        os.close(reading)
+        return None
     try:
         ready, _, _ = select.select([reading], [], [], _SECONDS)
         told = os.read(reading, 4096) if ready else b""

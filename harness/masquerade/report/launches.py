@@ -29,7 +29,7 @@ def table(results: Results) -> Table | None:
     last = ""
     for machine, launch in sorted(rows, key=lambda row: (_kernel(row[1]), _constants(row[1]))):
         name = "\n".join(part for part in (_kernel(launch), _constants(launch)) if part)
-        out.add_row(Text("" if name == last else name), clean(machine), *_cells(launch))
+        out.add_row(Text("" if name == last else name), Text(clean(machine)), *_cells(launch))
         last = name
     return out
 
@@ -50,14 +50,15 @@ def _cells(launch: Mapping[str, Any]) -> Iterator[str | Text]:
         yield Text(f"dropped by the autotuner: {clip(clean(str(launch['pruned'])))}", style="yellow")
         yield from [""] * 3
     else:
-        yield instructions(launch)
+        yield Text(instructions(launch))
         yield _shared(launch)
-        yield str(launch.get("registers", "unknown"))
+        yield Text(clean(str(launch.get("registers", "unknown"))))
         spills = launch.get("spills", "unknown")
-        yield Text(str(spills), style="yellow" if spills not in (0, "unknown") else "")
-    yield str(launch.get("num_warps", ""))
-    yield str(launch.get("num_stages", ""))
-    yield f"{launch.get('seconds', 0):.1f} s"
+        yield Text(clean(str(spills)), style="yellow" if spills not in (0, "unknown") else "")
+    yield Text(clean(str(launch.get("num_warps", ""))))
+    yield Text(clean(str(launch.get("num_stages", ""))))
+    seconds = launch.get("seconds", 0)
+    yield f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""
 
 
 def instructions(launch: Mapping[str, Any]) -> str:

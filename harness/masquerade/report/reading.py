@@ -32,13 +32,13 @@ def read(text: str, name: str) -> Results:
         raise ReportError(f"{name} has schema {document.get('schema')!r}, and this masquerade reads {SCHEMA}")
     try:
         return _results(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise ReportError(f"{name} is not as its schema says: {why}") from None
 
 
 def merge(parts: Iterable[Results]) -> Results:
-    """One report of several. Of a check that several parts made, all records stay."""
+    """One report of several. Of a check that several parts made, all records stay; seconds are added up."""
     first, *more = parts
     machines = {machine.id: machine for part in (first, *more) for machine in part.machines}
     notes = [note for part in (first, *more) for note in part.notes]
@@ -84,7 +84,7 @@ def _record(check: dict[str, Any], levels: dict[str, Level]) -> Record:
         seconds=float(check["seconds"]),
         result=check["result"],
         touch=check["touch"],
-        launches=tuple(check["launches"]),
+        launches=tuple(_launch(launch) for launch in check["launches"]),
         output=check["output"],
         notes=tuple(check["notes"]),
         levels={**levels, **check.get("levels", {})},
@@ -94,6 +94,13 @@ def _record(check: dict[str, Any], levels: dict[str, Level]) -> Record:
     if record.verdict != check["verdict"]:
         raise ValueError(f"{record.id} says {check['verdict']!r}, and its findings make it {record.verdict!r}")
     return record
+
+
+def _launch(launch: dict[str, Any]) -> dict[str, Any]:
+    for line in (launch["line"], launch["place"]):
+        if line is not None:
+            _line(line)
+    return {**launch, "kernel": str(launch["kernel"])}
 
 
 def _finding(finding: dict[str, Any]) -> Finding:

@@ -11,6 +11,9 @@ from masquerade.machines import Machine
 from masquerade.stage.arguments import require_json
 from masquerade.stage.record import Level, default_levels
 
+#: Seconds that a server may be silent beyond a check's own limit: it keeps the time, and a subject may have stopped it.
+SILENCE = 20.0
+
 
 class SubjectError(ValueError):
     """A subject that does not exist."""

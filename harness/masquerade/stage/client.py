@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +21,7 @@ from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
-from masquerade.stage.check import Check, Discovery, SubjectError
+from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Record
 
@@ -99,6 +101,8 @@ class _Server:
 
     def close(self) -> None:
         """End the server; it ends its children when its socket closes."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for a reply
         self.socket.close()
         try:
             self.process.wait(5)
@@ -128,6 +132,7 @@ class Stage:
         self.agreement = fast.Agreement()
         self._lock = threading.Lock()
         self._servers: list[_Server] = []
+        self._closed = False
         self._folder = ""
         self._tools: dict[str, str] = {}
 
@@ -139,13 +144,19 @@ class Stage:
 
     def close(self) -> None:
         """End all servers and remove temporary files."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        self._closed = True
+        self.drop_servers()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
             self._tools.clear()
+
+    def drop_servers(self) -> None:
+        """End all servers, and what they do; the next check starts new ones."""
+        dropped = list(self._servers)
+        self._servers.clear()
+        for server in dropped:
+            server.close()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -164,6 +175,8 @@ class Stage:
 
     def start(self, count: int) -> None:
         """Have at least `count` servers; they get ready side by side."""
+        if self._closed:
+            raise StageError("the stage is closed")
         while len(self._servers) < count:
             self._servers.append(_Server(self.python, self.isolation == "fresh", self.torch))
 
@@ -257,6 +270,7 @@ class Stage:
         self.start(min(self.jobs, len(waiting)))
         with selectors.DefaultSelector() as selector:
             running: dict[_Server, tuple[Check, int]] = {}
+            deadlines: dict[_Server, float] = {}
 
             def hand_out(server: _Server) -> None:
                 check, tries = waiting.popleft()
@@ -267,6 +281,7 @@ class Stage:
                     server = self.replace(server)
                     wire.send(server.socket, request)
                 running[server] = (check, tries)
+                deadlines[server] = time.monotonic() + check.timeout + SILENCE
                 selector.register(server.socket, selectors.EVENT_READ, server)
 
             for server in self._servers:
@@ -275,12 +290,13 @@ class Stage:
                     hand_out(server)
             try:
                 while running:
-                    for key, _ in selector.select():
-                        server = key.data
+                    ready = [key.data for key, _ in selector.select(timeout=1.0)]
+                    late = [server for server in running if time.monotonic() > deadlines[server]]
+                    for server in dict.fromkeys([*ready, *late]):
                         selector.unregister(server.socket)
                         check, tries = running.pop(server)
                         try:
-                            reply = wire.receive(server.socket)
+                            reply = wire.receive(server.socket) if server in ready else None
                         except (wire.WireError, OSError):
                             reply = None
                         if reply is None:
@@ -322,8 +338,10 @@ class Stage:
             server = self._servers[number]
             server.wait_ready()
             try:
+                server.socket.settimeout(check.timeout + SILENCE)
                 wire.send(server.socket, self.request(check))
                 reply = wire.receive(server.socket)
+                server.socket.settimeout(None)
             except (wire.WireError, OSError):
                 reply = None
             if reply is not None:
@@ -340,6 +358,8 @@ class Stage:
 
     def replace(self, server: _Server) -> _Server:
         """A new server in the place of one that died."""
+        if self._closed or server not in self._servers:
+            raise StageError("the server was dropped")
         place = self._servers.index(server)
         server.process.kill()
         server.close()

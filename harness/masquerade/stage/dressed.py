@@ -1,7 +1,8 @@
 """Servers that wear a machine: forked from the bare one, each forks for the checks of its machine.
 
 The disguise is paid once, and its memory is shared. What a check finds is what a fork of the bare server that dresses
-itself would find: nothing of a subject ever ran in a server.
+itself would find: nothing of a subject ever ran in a server. Its path is put on after the disguise here and before it
+there; no fake looks at the path when it is put on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import sys
 from collections import deque
@@ -21,6 +23,9 @@ from typing import Any, NamedTuple
 from masquerade.stage import child, supervise, wire
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.recorder import Recorder, recorder
+
+#: Seconds beyond a check's limit in which its server replies, unless the subject stopped it.
+_OVERDUE = 5.0
 
 #: Dressed servers that a bare one has at a time; each has some 5 MB of its own.
 MOST = 8
@@ -120,23 +125,29 @@ class Wardrobe:
             return None
         try:
             wire.send(server.socket, request)
-            self._wait(server)
-            reply = wire.receive(server.socket)
+            reply = wire.receive(server.socket) if self._wait(server, request.get("timeout", 60.0)) else None
         except (wire.WireError, OSError):
             reply = None
         if reply is None:
+            with suppress(OSError):
+                os.kill(server.pid, signal.SIGKILL)
             server.end()
             supervise.end_descendants(self.pids)
         else:
             self._servers[key] = server
         return reply
 
-    def _dress(self, worn: dict[str, Any]) -> _Server:
+    def _dress(self, worn: dict[str, Any]) -> _Server | None:
         while len(self._servers) >= MOST:
             self._servers.pop(next(iter(self._servers))).end()  # the one that was not asked for the longest time
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            return None
         if pid:
             theirs.close()
             return _Server(pid, ours)
@@ -149,11 +160,16 @@ class Wardrobe:
         finally:
             os._exit(70)
 
-    def _wait(self, server: _Server) -> None:
-        """Wait for a reply. Ends this process when nobody waits for it any more."""
+    def _wait(self, server: _Server, timeout: float) -> bool:
+        """Wait for a reply; False when it is overdue: the server, which keeps the check's time, was stopped.
+
+        Ends this process when nobody waits for it any more.
+        """
         poll = select.poll()
         poll.register(server.socket, select.POLLIN)
         poll.register(self._control, select.POLLHUP | select.POLLRDHUP)
-        if self._control.fileno() in dict(poll.poll()):
+        ready = dict(poll.poll((timeout + _OVERDUE) * 1000))
+        if self._control.fileno() in ready:
             server.end()  # which ends the check first
             os._exit(0)
+        return bool(ready)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from masquerade.stage import wire
+from masquerade.stage.check import SILENCE
 from masquerade.stage.record import Record
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Worker:
         """Do all checks of a group."""
         left = {check.id: check for check in group}
         for _ in range(REGROWN):
-            if not left or not self._grow(left):
+            before = len(left)
+            if not left or not self._grow(left) or len(left) == before:
                 break
         self._release()
         for check in left.values():
@@ -98,6 +100,8 @@ class Worker:
         items = [[check.id, check.subject] for check in left.values()]
         reply, at = None, ""
         try:
+            # Between two of its frames at most one beginning is made, or one check.
+            server.socket.settimeout(next(iter(left.values())).timeout + SILENCE)
             wire.send(server.socket, {"tree": self.stage.request(next(iter(left.values()))), "items": items})
             while (reply := wire.receive(server.socket)) is not None and not reply.get("done"):
                 if "at" in reply:
@@ -110,6 +114,8 @@ class Worker:
                     return False
         except (wire.WireError, OSError):
             reply = None
+        else:
+            server.socket.settimeout(None)
         self._flat_if_lost(left, at)
         if reply is None:
             self.stage.replace(server)
@@ -202,3 +208,8 @@ def run(stage: Stage, checks: Sequence[Check], agreement: Agreement) -> Iterator
     finally:
         while not work.empty():
             work.get_nowait()
+        if running:
+            # Somebody stopped asking: what is under way goes with the question.
+            stage.drop_servers()
+            for thread in threads:
+                thread.join(SILENCE)

@@ -248,11 +248,11 @@ class Judge:
             message = f"{event.get('module', what)} was executed; it belongs to {event.get('owner', '?')}"
             if event.get("file") in self.touching:
                 message += ", and it touches a device"
+        if event.get("pruned") is True:
+            return None
         if kind == "compile-error":
             message = compiler_message(event, str(self.reply.get("output", "")))
         if kind == "out-of-resources":
-            if event.get("pruned") is True:
-                return None
             message = str(event.get("message", ""))
         return self._finding(kind, what, event, message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _posixsubprocess
 import os
 import posix
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _KEY = "PYTHONPATH"
@@ -24,8 +24,8 @@ def install(site: str) -> None:
     def fork_exec_with(*args: Any) -> int:
         row = list(args)
         if row[_ENVIRONMENT] is not None:
-            pairs = dict(pair.partition(b"=")[::2] for pair in row[_ENVIRONMENT])
-            row[_ENVIRONMENT] = [name + b"=" + value for name, value in _with(pairs, site).items()]
+            pairs = {os.fsdecode(name): os.fsdecode(value) for name, _, value in _split(row[_ENVIRONMENT])}
+            row[_ENVIRONMENT] = [os.fsencode(f"{name}={value}") for name, value in _with(pairs, site).items()]
         elif not _has(os.environ, site):
             row[_ENVIRONMENT] = [os.fsencode(f"{k}={v}") for k, v in _with(os.environ, site).items()]
         return fork_exec(*row)
@@ -37,6 +37,10 @@ def install(site: str) -> None:
     _replace("execv", lambda call: lambda path, argv: execve(path, argv, _with(os.environ, site)))
 
 
+def _split(pairs: Iterable[bytes]) -> Iterable[tuple[bytes, bytes, bytes]]:
+    return (pair.partition(b"=") for pair in pairs)
+
+
 def _replace(name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     call = getattr(posix, name, None)
     if call is not None:
@@ -44,6 +48,9 @@ def _replace(name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
         made.__name__ = made.__qualname__ = name
         setattr(posix, name, made)
         setattr(os, name, made)
+        for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+            if call in able:
+                able.add(made)
 
 
 def _with(env: Mapping[Any, Any], site: str) -> Any:

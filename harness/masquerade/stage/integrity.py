@@ -15,9 +15,10 @@ from typing import Any
 
 #: Modules of the standard library that serve a check, beside masquerade's own.
 _SERVING = (
-    "_io", "_json", "_posixsubprocess", "_signal", "_socket", "_struct", "atexit", "binascii", "builtins", "contextlib",
-    "ctypes", "faulthandler", "gc", "importlib", "itertools", "json", "json.decoder", "json.encoder", "mmap", "os",
-    "posix", "resource", "select", "signal", "socket", "struct", "time",
+    "_frozen_importlib", "_frozen_importlib_external", "_io", "_json", "_posixsubprocess", "_signal", "_socket",
+    "_struct", "ast", "atexit", "binascii", "builtins", "contextlib", "ctypes", "faulthandler", "gc", "importlib",
+    "importlib.machinery", "importlib.util", "itertools", "json", "json.decoder", "json.encoder", "mmap", "os", "posix",
+    "re", "resource", "select", "signal", "socket", "struct", "time",
 )  # fmt: skip
 
 
@@ -30,6 +31,7 @@ def seal() -> Callable[[], bool]:
                 held.append((vars(module), key, value, _code(value)))
                 if isinstance(value, type) and value.__module__ == name:
                     held += [(vars(value), attribute, own, _code(own)) for attribute, own in vars(value).items()]
+    held += [(vars(sys), name, getattr(sys, name), None) for name in ("_getframe", "modules", "addaudithook")]
     callbacks, handlers, timers = len(gc.callbacks), _handlers(), _timers()
     hooks = [0]
     sys.addaudithook(lambda event, args: hooks.append(1) if event == "sys.addaudithook" else None)
@@ -40,6 +42,7 @@ def seal() -> Callable[[], bool]:
             len(hooks) == 1
             and trace() is None
             and profile() is None
+            and not _monitored()
             and len(gc.callbacks) == callbacks
             and _handlers() == handlers
             and _timers() == timers
@@ -51,6 +54,12 @@ def seal() -> Callable[[], bool]:
 
 def _code(value: Any) -> Any:
     return value.__code__ if type(value) is FunctionType else None
+
+
+def _monitored() -> bool:
+    """Whether somebody follows what is executed, on Python 3.12 and newer."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
 
 
 def _handlers() -> list[Any]:

@@ -33,7 +33,7 @@ def launches(events: Iterable[Mapping[str, Any]], places: Places) -> tuple[dict[
     """
     found: dict[str, dict[str, Any]] = {}
     for event in events:
-        pruned = event["kind"] == "out-of-resources" and event.get("pruned") is True
+        pruned = event["kind"] in ("out-of-resources", "compile-error") and event.get("pruned") is True
         if event["kind"] != "launch" and not pruned:
             continue
         frame = blamed(frames(event.get("stack") or ()), places)

@@ -5,8 +5,8 @@ that beginning: a process makes it once, and forks for each of them. So what a c
 of its own would find there, to the order in which modules were loaded and to what they did to each other. The events of
 the shared part are written into each check's log, with the line of its own module.
 
-Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads or processes behind, imports
-the module that is to be checked, or changes what this process itself does.
+Where a beginning cannot be shared, each check makes it itself: it fails, leaves threads, processes or open files
+behind, imports the module that is to be checked, or changes what this process itself does.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ class Tree(Dressed):
         if not grown:
             return None
         # Where it ended early, a check killed it; the tool makes up for what it did not answer.
-        return frozenset(json.loads(text[1:])) if text.endswith(b"]") else frozenset()
+        try:
+            return frozenset(map(str, json.loads(text[1:])))
+        except (ValueError, TypeError):
+            return frozenset()
 
     def _check(self, item: Item) -> None:
         wire.send(self.control, {"at": item.id})
@@ -200,6 +203,7 @@ class Tree(Dressed):
         kept = events.append
         self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
         self._looked_up.clear()
+        held = _descriptors()
         output = os.memfd_create("masquerade-output")
         _flush()
         streams = [os.dup(fd) for fd in (1, 2)]
@@ -221,7 +225,8 @@ class Tree(Dressed):
         printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
         os.close(output)
         self._current["now"] = nobody(self._origins)
-        if not self._intact() or self._alive() > 0 or _native_threads() > self._threads or supervise._children():
+        threads = self._alive() > 0 or _native_threads() > self._threads
+        if threads or _descriptors() - held or supervise._children() or not self._intact():
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork
@@ -350,6 +355,14 @@ _ORDINARY = ("masquerade", "_frozen_importlib", "_distutils_hack", "six", "__edi
 def _ordinary(finder: Any) -> bool:
     cls = finder if isinstance(finder, type) else type(finder)
     return str(getattr(cls, "__module__", "")).startswith(_ORDINARY)
+
+
+def _descriptors() -> frozenset[str]:
+    """The open descriptors; a shared one that a subject opened would be closed with the tool's own."""
+    try:
+        return frozenset(os.listdir("/proc/self/fd"))
+    except OSError:
+        return frozenset()
 
 
 def _flush() -> None:

@@ -16,7 +16,7 @@ class _Followed:
     def __init__(self, function: Callable[..., Any], origin: list[Any], origins: dict[int, list[Any]]) -> None:
         self.function, self.origin, self.origins = function, origin, origins
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         me, origins = get_ident(), self.origins
         origins[me] = self.origin
         try:
@@ -35,11 +35,11 @@ def install(recorder: Recorder) -> None:
     """Follow what is registered from now on."""
     register, here, origins = atexit.register, recorder.here, recorder.origins
 
-    def followed(func: Any, *args: Any, **kwargs: Any) -> Any:
+    def followed(func: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not callable(func):
             return register(func, *args, **kwargs)
         register(_Followed(func, here(), origins), *args, **kwargs)
         return func
 
     followed.__name__ = followed.__qualname__ = "register"
-    atexit.register = followed  # type: ignore[assignment]
+    atexit.register = followed

@@ -22,6 +22,9 @@ OnImport = Callable[[str, Callable[[Any], None]], None]
 #: Characters kept of a compiler's message.
 MESSAGE = 3000
 
+#: What the autotuner drops a configuration for, besides resources: a `tl.static_assert`, and what ptxas refuses.
+_DROPPED = ("CompileTimeAssertionFailure", "PTXASError")
+
 _AUTOTUNER = os.path.join("triton", "runtime", "autotuner.py")
 
 
@@ -33,7 +36,8 @@ def install(recorder: Recorder, on_import: OnImport) -> None:
 def _follow(module: Any, recorder: Recorder) -> None:
     note, clock = recorder.note, time.monotonic
     kernel_class: Any = getattr(module, "CompiledKernel", None)
-    if kernel_class is None or not hasattr(module, "compile"):
+    # Before 3.4 a compiled kernel is of another shape: its launches are not told.
+    if not isinstance(getattr(kernel_class, "run", None), property) or not hasattr(module, "compile"):
         return
     compile_kernel, init_handles, run = module.compile, kernel_class._init_handles, kernel_class.run.fget
     facts: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -46,7 +50,9 @@ def _follow(module: Any, recorder: Recorder) -> None:
         try:
             kernel = compile_kernel(src, *args, **kwargs)
         except Exception as error:
-            note("compile-error", asked["kernel"], raised=type(error).__name__, message=short(error), **asked)
+            raised = type(error).__name__
+            pruned = raised in _DROPPED and _tuned(sys._getframe(1))
+            note("compile-error", asked["kernel"], raised=raised, message=short(error), pruned=pruned, **asked)
             raise
         finally:
             note("compiled", asked["kernel"], **asked)
@@ -128,7 +134,6 @@ def _became(kernel: Any) -> dict[str, Any]:
         "num_stages": metadata.num_stages,
         "num_ctas": getattr(metadata, "num_ctas", 1),
         "shared": metadata.shared,
-        **_limit(),
         "instructions": families(text) if isinstance(text, str) else {},
         "triton": str(getattr(sys.modules.get("triton"), "__version__", "")),
     }
@@ -145,8 +150,8 @@ def _limit() -> dict[str, int]:
 
 
 def _loaded(kernel: Any, known: dict[str, Any]) -> dict[str, Any]:
-    """`known` with what the driver tells of a loaded kernel; -1 where it does not."""
-    out = dict(known)
+    """`known` with what the driver tells of a kernel that Triton has asked it to load, and of the device."""
+    out = {**known, **_limit()}
     for name, attribute in (("registers", "n_regs"), ("spills", "n_spills")):
         value = getattr(kernel, attribute, -1)
         if isinstance(value, int) and value >= 0:

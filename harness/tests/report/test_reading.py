@@ -18,6 +18,8 @@ def made(check, results, device_init, import_error):
     records = [
         check("badpkg.cli", "h100", device_init, output="words"),
         replace(check("badpkg.old", "b580", import_error), allowed=(device_init,), result=[1, None], touch="queried"),
+        replace(check("badpkg.kern", "h100"), launches=({"kernel": "[/x]", "line": None, "place": None,
+                "instructions": {"[bold]": 1}, "seconds": 0.1, "num_warps": 4, "num_stages": 2, "shared": 5},)),
         replace(check("badpkg.old", "h100"), probes={"a:b": Probe(2, (Line("c.py", 3),))}, notes=("note",)),
         check("badpkg.odd", "h100", import_error, levels={"import-error": "warn"}),
     ]
@@ -66,6 +68,8 @@ def spoilt(**changes: object):
         (spoilt(schema=2), "a.json has schema 2, and this masquerade reads 1"),
         (spoilt(levels=None), "a.json is not as its schema says"),
         (spoilt(checks=[{}]), "a.json is not as its schema says: there is no 'id'"),
+        (lambda text: text.replace('"planned": 9', '"planned": Infinity'), "a.json is not as its schema says"),
+        (lambda text: text.replace('"launches": []', '"launches": [{}]', 1), "there is no 'line'"),
         (spoilt(checks=7), "a.json is not as its schema says"),
         (lambda text: text.replace('"verdict": "device-init"', '"verdict": "ok"'), "says 'ok', and its findings make"),
         (lambda text: text.replace('"kind": "import-error"', '"kind": "no-such"'), "no kind of finding 'no-such'"),

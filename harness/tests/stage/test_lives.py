@@ -19,7 +19,7 @@ from processes import below, end
 
 from conftest import write
 from masquerade import machines
-from masquerade.stage import Check, Stage, StageError, SubjectError
+from masquerade.stage import Check, Stage, StageError, SubjectError, client
 
 HARNESS = Path(machines.__file__).parents[2]
 
@@ -69,6 +69,33 @@ def test_a_subject_that_kills_its_server_is_a_crash_and_disturbs_nobody(tmp_path
         record = stage.run("kills", path=[tmp_path])
         assert record.verdict == "crash", told(record)
         assert "the subject ended the process that started it" in record.notes, told(record)
+        assert stage.run("json").verdict == "ok"
+
+
+@pytest.mark.parametrize("before", [0, 2], ids=["bare", "dressed"])
+def test_a_subject_that_stops_its_server_holds_nobody_up(tmp_path: Path, monkeypatch, before: int) -> None:
+    monkeypatch.setattr(client, "SILENCE", 2.0)
+    write(tmp_path, {"stops.py": "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)\n"})
+    with Stage(BARE) as stage:
+        assert [stage.run("json").verdict for _ in range(before)] == ["ok"] * before
+        started = time.monotonic()
+        record = stage.run("stops", path=[tmp_path], timeout=1.0)
+        assert record.verdict == "crash" and time.monotonic() - started < 30, told(record)
+        assert stage.run("json").verdict == "ok"
+
+
+def test_an_abandoned_scan_ends_all(tmp_path: Path) -> None:
+    slow = {f"slow/m{n}.py": "import time; time.sleep(0.2)\n" for n in range(60)}
+    write(tmp_path, {**slow, "slow/__init__.py": "", "slow/fails.py": "raise KeyError\n"})
+    names = ["fails", *(f"m{n}" for n in range(60))]
+    checks = [Check(f"slow.{name}", machines.resolve("cpu"), path=(str(tmp_path),)) for name in names]
+    with Stage(BARE, jobs=2) as stage:
+        records = stage.scan(checks)
+        assert next(records).verdict == "import-error"
+        servers = {pid for server in stage.processes for pid in (server, *below(server))}
+        assert len(servers) >= 4
+        records.close()
+        assert end(servers) == set() and stage.processes == ()
         assert stage.run("json").verdict == "ok"
 
 

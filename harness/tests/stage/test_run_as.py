@@ -92,6 +92,8 @@ def test_every_kind_of_child_wears_it(disguised, tmp_path: Path) -> None:
     [
         "subprocess.run(ARGV, env={'A': '1'})",
         "subprocess.run(ARGV, env={b'A': b'1'})",
+        "subprocess.run(ARGV, env={})",
+        "assert os.execve in os.supports_fd; os.execve(ARGV[0], ARGV, {})",
         "subprocess.run(ARGV, env={**os.environ, 'PYTHONPATH': '/nowhere'})",
         "os.environ.clear(); subprocess.run(ARGV)",
         "os.waitpid(os.posix_spawn(ARGV[0], ARGV, {}), 0)",

@@ -42,7 +42,18 @@ def test_after_a_call_it_is_judged_as_the_call(run: Run, machine: str, verdict: 
     assert record.verdict == verdict, told(record)
 
 
+PASSES = """\
+import atexit
+
+said = []
+
+def f():
+    kept = atexit.register(said.append, 3)
+    atexit.register(lambda **words: said.append(words), func=1)
+    atexit._run_exitfuncs()
+    return [kept == said.append, said]
+"""
+
+
 def test_arguments_and_results_pass(run: Run) -> None:
-    source = "import atexit\nsaid = []\n\ndef f():\n    kept = atexit.register(said.append, 3)\n"
-    source += "    before = kept == said.append\n    atexit._run_exitfuncs()\n    return [before, said]\n"
-    assert run(source, "subject:f").result == [True, [3]]
+    assert run(PASSES, "subject:f").result == [True, [{"func": 1}, 3]]

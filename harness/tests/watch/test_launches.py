@@ -112,6 +112,66 @@ def test_an_autotuned_kernel_is_compiled_in_each_configuration(run: Run) -> None
     assert by_bk["32"] == "" and "of shared memory, and the limit is 232448" in by_bk["512"]
 
 
+AHEAD = """\
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def copy(a, b):
+    triton.language.store(b, triton.language.load(a))
+
+source = ASTSource(copy, {"a": "*fp32", "b": "*fp32"}, {})
+triton.compile(source, target=GPUTarget("cuda", 90, 32))
+"""
+
+
+def test_compiling_ahead_of_time_opens_no_device(run: Run) -> None:
+    record = run(AHEAD, on="h200")
+    assert (record.verdict, record.touch) == ("ok", "clean"), told(record)
+
+
+ASSERTS = """\
+import torch, triton, triton.language as tl
+
+@triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128})], key=[])
+@triton.jit
+def fill(a, B: tl.constexpr):
+    tl.static_assert(B <= 64)
+    tl.store(a + tl.arange(0, B), 1.0)
+
+def launch():
+    fill[(1,)](torch.empty(128, device="cuda"))
+"""
+
+
+def test_a_configuration_that_is_dropped_on_purpose_is_no_finding(run: Run) -> None:
+    record = run(ASSERTS, "subject:launch", on="h200")
+    assert record.verdict == "ok", told(record)
+    pruned = {launch["constants"]["B"]: bool(launch["pruned"]) for launch in record.launches}
+    assert pruned == {"64": False, "128": True}
+
+
+OLD = """\
+class CompiledKernel:
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+def compile(src):
+    return CompiledKernel()
+"""
+
+
+def test_a_triton_of_another_shape_is_left_alone(run: Run, tmp_path: Path) -> None:
+    package = {"triton/__init__.py": "", "triton/compiler/__init__.py": "", "triton/compiler/compiler.py": OLD}
+    (tmp_path / "old").mkdir()
+    for name, text in package.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    record = run("import triton.compiler.compiler\n", on="h200")
+    assert record.verdict == "ok", told(record)
+
+
 @pytest.mark.parametrize("machine", ["a100", "h200", "b200", "rtx5090"])
 def test_registers_and_spills_are_those_that_cuobjdump_reads(run: Run, tmp_path: Path, machine: str) -> None:
     import triton

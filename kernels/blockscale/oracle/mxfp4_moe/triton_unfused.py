@@ -10,7 +10,6 @@ from blockscale.oracle import requirements
 from blockscale.oracle.mxfp4_moe.backend import MoEBackend
 from blockscale.oracle.mxfp4_moe.problem import GATED
 from blockscale.oracle.mxfp4_moe.triton import TRITON_FAMILIES
-from blockscale.platforms import current_platform
 
 BACKEND = MoEBackend(
     "TRITON_UNFUSED",
@@ -21,6 +20,6 @@ BACKEND = MoEBackend(
         requirements.triton(),
         GATED,
     ),
-    padding=lambda problem: Padding(256, 256) if current_platform.is_rocm() else Padding(64, 1),
+    padding=lambda problem: Padding(256, 256),
     run=partial(mxfp4_moe, fused=False),
 )

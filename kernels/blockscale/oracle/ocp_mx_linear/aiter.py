@@ -1,4 +1,4 @@
-"""AITER's FP4 GEMM: asked for by BLOCKSCALE_USE_AITER, on gfx950."""
+"""AITER's FP4 GEMM on gfx950, unless BLOCKSCALE_USE_AITER=0."""
 
 from __future__ import annotations
 
