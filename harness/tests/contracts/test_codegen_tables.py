@@ -13,9 +13,9 @@ from masquerade.stage import Finding
 
 
 def test_a_release_without_a_table_is_one_fault_that_says_what_changed(gemm, compiler, tmp_path) -> None:
-    configuration = gemm(more='requires = ["no spills"]')
     (tmp_path / "gemm.3.10.0.md").write_text(TABLE)
     (tmp_path / "gemm.3.2.0.md").write_text(TABLE.replace("wgmma e4m3", "wgmma f16 "))
+    configuration = gemm(more='requires = ["no spills"]')
     compiler.release("3.9.1")
     for name in ("small", "large"):
         compiler.launches[f"codegen/gemm/{name}@h200"] = [
@@ -97,6 +97,7 @@ def test_update_writes_the_numbers_that_moved_less(gemm, compiler) -> None:
     old = TABLE.replace("| 100 ", "| 104 ").replace("wgmma e4m3", "wgmma bf16", 1)
     text, _ = acted(gemm(old), compiler, "update")
     assert text == TABLE.replace("wgmma e4m3", "wgmma bf16", 1)
+    assert acted(gemm(), compiler, "update", only="mi355x") == (TABLE, False)
 
 
 def test_trim_takes_out_what_no_longer_runs_and_nothing_that_was_not_asked(gemm, compiler) -> None:
@@ -111,3 +112,4 @@ def test_a_call_that_broke_off_makes_nothing_stale(gemm, compiler) -> None:
     compiler.launches["codegen/gemm/small@h200"] = [launch("_gemm", "wgmma e4m3")]
     assert broken(gemm(), compiler) == []
     assert acted(gemm(), compiler, "trim") == (TABLE, False)
+    assert acted(gemm(), compiler, "update") == (TABLE, False)
