@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from masquerade.fakes import triton_key
 from masquerade.fakes.binaries import resources
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.world import NoAnswerError, UnknownValueError, World
@@ -29,6 +30,7 @@ def install(world: World) -> None:
     """Answer for the NVIDIA and AMD drivers of a Triton that is imported later. Stock Triton has no Intel driver."""
     if world.platform not in ("cuda", "rocm"):
         return
+    triton_key.install()
     on_import("triton.backends.nvidia.driver", lambda module: _answer(module, world, "Cuda"))
     on_import("triton.backends.amd.driver", lambda module: _answer(module, world, "HIP"))
 
