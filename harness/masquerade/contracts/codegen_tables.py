@@ -106,6 +106,9 @@ def _numbers_moved(changes: list[Change]) -> Iterator[str]:
     for change in changes:
         if change.problem != "instructions":
             rows.setdefault(change.machine, []).append(f"{change.problem} {change.old} -> {change.new}")
+    alike: dict[tuple[str, str, str], dict[str, None]] = {}
     for key, moved in rows.items():
-        configuration, kernel, machine, arch = key.split(" ")
-        yield f"{arch}: {kernel} of {configuration} on {machine} has {', '.join(moved)}"
+        configuration, kernel, _, arch = key.split(" ")
+        alike.setdefault((configuration, kernel, ", ".join(moved)), {})[arch] = None
+    for (configuration, kernel, moved_alike), archs in alike.items():
+        yield f"{', '.join(archs)}: {kernel} of {configuration} has {moved_alike}"

@@ -56,7 +56,8 @@ def _command(command: str, group: Group, locate: Locate) -> str:
 
 def _whole(broken: Broken, locate: Locate) -> str:
     """A contract that does not hold as a whole, on its line in the configuration or in its golden table."""
-    told = [clip(clean(str(broken)))]
+    first, *more = str(broken).split("\n")
+    told = [clip(clean(first)), *(f"| {clip(clean(line.strip()))}" for line in more)]
     return _written("error", f"contract {broken.contract}", (broken.file, broken.line), told, locate)
 
 

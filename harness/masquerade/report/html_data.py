@@ -47,7 +47,7 @@ def document(results: Results) -> dict[str, Any]:
         "severity": list(SEVERITY),
         "short": SHORT,
         "notes": [clean(note) for note in results.notes],
-        "broken": [clean(str(broken)) for broken in results.broken],
+        "broken": ["; ".join(map(clean, str(broken).split("\n"))) for broken in results.broken],
         "tables": [_golden(table) for table in results.golden],
         "groups": [tables.group(group) for group in groups],
         "subjects": list(tables.subjects.rows),

@@ -57,7 +57,8 @@ def _within(blocks: Sequence[str], limit: int) -> str:
 
 def _whole(broken: Broken) -> str:
     place = f"{broken.file}:{broken.line}" if broken.line else broken.file
-    return f"- {code(broken.contract)} {code(place)}: {code(broken.message)}"
+    first, *more = broken.message.split("\n")
+    return "\n  - ".join([f"- {code(broken.contract)} {code(place)}: {code(first)}", *map(code, map(str.strip, more))])
 
 
 def _finding(group: Group) -> str:

@@ -70,7 +70,9 @@ def _list(console: Console, title: Text, lines: Iterable[Text]) -> None:
 
 
 def _whole(broken: Broken) -> Text:
-    return Text(f"  {clean(str(broken))}", style="bold red")
+    first, *more = str(broken).split("\n")
+    # Each line begins with a sign of ours: what a CI service takes for a command stays words.
+    return Text("\n    - ".join([f"  {clean(first)}", *(clean(line.strip()) for line in more)]), style="bold red")
 
 
 def _notes(console: Console, results: Results) -> None:

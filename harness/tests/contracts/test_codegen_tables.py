@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contracts.compilers import TABLE, acted, broken, launch, told
+from contracts.compilers import TABLE, acted, broken, launch, plain, told
 
 from masquerade.contracts import collect, golden, run
 from masquerade.contracts.codegen_cells import KEYS
@@ -21,14 +21,15 @@ def test_a_release_without_a_table_is_one_fault_that_says_what_changed(gemm, com
         compiler.launches[f"codegen/gemm/{name}@h200"] = [
             launch("_gemm", "wgmma bf16", registers=104), launch("_sum", shared=0, registers=40), launch("_new"),
         ]  # fmt: skip
+    compiler.launches["codegen/gemm/large@mi355x"] = [plain("mi355x")[0], launch("_sum", shared=0, registers=40)]
     assert told(configuration, compiler) == {}  # no wall of red
     [fault] = broken(configuration, compiler)
     assert fault.splitlines() == [
         "masquerade.toml:2: gemm: there is no gemm.3.9.1.md for Triton 3.9.1 yet; "
         "`masquerade check --golden create` writes it. Against Triton 3.9.0:",
         "  sm_90 lost native fp8 matrix instructions: _gemm has wgmma bf16, and had wgmma e4m3",
-        "  sm_90: _sum of small on h200 has registers 20 -> 40",
-        "  sm_90: _sum of large on h200 has registers 20 -> 40",
+        "  sm_90: _sum of small has registers 20 -> 40",
+        "  sm_90, gfx950: _sum of large has registers 20 -> 40",
         "  2 rows are new: small _new h200 sm_90, large _new h200 sm_90",
     ]
     text, _ = acted(configuration, compiler, "create", "PR 9")

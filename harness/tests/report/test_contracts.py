@@ -42,3 +42,12 @@ def test_a_broken_whole_fails_the_run_and_is_told(check, results) -> None:
     assert document["broken"] == [
         {"contract": "routes", "message": STALE.message, "file": "golden/routes.md", "line": 7}
     ]
+
+
+def test_a_broken_whole_of_several_lines_is_told_line_by_line(check, results) -> None:
+    run = results([check("pkg", "h100")], broken=(replace(STALE, message="no table\n  gfx950 lost x\n::error::y"),))
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    terminal.show(run, console)
+    lines = console.export_text().splitlines()
+    at = lines.index("  golden/routes.md:7: routes: no table")
+    assert lines[at + 1 : at + 3] == ["    - gfx950 lost x", "    - ::error::y"]

@@ -102,8 +102,8 @@ def test_a_contract_that_does_not_hold_as_a_whole_is_an_error_on_its_line(check,
     [(name, properties, message)] = runner(workflow_commands(run, lambda file: file))
     assert (name, properties["file"], properties["line"]) == ("error", "pyproject.toml", "12")
     assert properties["title"] == "contract lazy, core"
-    assert message == "pyproject.toml:12: lazy, core: stale: 100% gone\\n::error::x"
-    assert "- `lazy, core` `pyproject.toml:12`: <code>stale&#58; 100&#37; gone" in summary(run)
+    assert message == "pyproject.toml:12: lazy, core: stale: 100% gone\n| ::error::x"
+    assert "- `lazy, core` `pyproject.toml:12`: `stale: 100% gone`\n  - `::error::x`" in summary(run)
 
 
 def test_the_summary_fits(check, results, device_init) -> None:
