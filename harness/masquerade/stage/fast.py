@@ -108,6 +108,9 @@ class Worker:
                     self._flat_if_lost(left, at)
                     at = str(reply["at"])
                     continue
+                if "flat" in reply:
+                    self._flat_if_lost(left, str(reply["flat"]))
+                    continue
                 check = left.pop(str(reply.get("id")), None)
                 if check is not None and not self._take(check, self.stage.record(check, reply, server.facts)):
                     self.stage.replace(server)

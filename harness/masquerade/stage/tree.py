@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import json
 import os
 import select
@@ -21,14 +22,16 @@ import socket
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from mmap import mmap
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
+from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.integrity import seal
 from masquerade.stage.units import NOTHING, Source, source_of
@@ -38,6 +41,9 @@ _bootstrap: Any = sys.modules["_frozen_importlib"]
 
 #: Stands in a stack for the line of whichever module shares an import, until that module's log is written.
 _FILE = "<masquerade: a shared import>"
+
+#: So many packages side by side are worth a look whether they keep to themselves.
+_SIDE_BY_SIDE = 4
 
 #: Seconds that the beginning of an import may take, of those that a check has.
 _SHARE = 0.5
@@ -77,6 +83,8 @@ class Tree(Dressed):
         self.history: list[History] = []
         self._sources: dict[str, Source] = {}
         self._looked_up: set[str] = set()
+        #: Packages that keep to themselves, and how each looks; "" for one that does not.
+        self._apart: dict[str, str] = {}
         self._forking = False
         self._threads = _native_threads()
         self._prefix = self._rows_of_an_import()
@@ -97,11 +105,62 @@ class Tree(Dressed):
                 back.append(item)
             else:
                 groups[self._next(item)].append(item)
-        for step, group in groups.items():
-            left = group if step is None or len(group) < 2 else self._branch(step, group)
+        for step, group in self._with_packages_later(groups).items():
+            later = step is not None and step[0] == "package" and self._apart.get(step[1], "") != ""
+            left = group if step is None or (len(group) < 2 and not later) else self._branch(step, group)
             for item in left:
-                self._check(item)
+                if later:
+                    wire.send(self.control, {"flat": item.id})
+                else:
+                    self._check(item)
         return back
+
+    def _with_packages_later(self, groups: Mapping[Step | None, list[Item]]) -> Mapping[Step | None, list[Item]]:
+        """`groups`, where packages side by side that keep to themselves come behind the imports that they share."""
+        packages = [step[1] for step in groups if step is not None and step[0] == "package"]
+        if len(packages) < _SIDE_BY_SIDE:
+            return groups
+        before = None
+        for package in packages:
+            if package not in self._apart:
+                before = before or snapshot()
+                self._apart[package] = self._try_apart(package, before)
+        out: dict[Step | None, list[Item]] = defaultdict(list)
+        for step, group in groups.items():
+            for item in group:
+                out[self._next(item) if step is not None and step[0] == "package" else step].append(item)
+        for step, group in list(out.items()):
+            if step is not None and step[0] != "package":
+                above = {item.module.rpartition(".")[0] for item in group}
+                package = min(above)
+                if len(above) == 1 and not _loaded(package):  # shared within one package alone: in its natural order
+                    out["package", package] += out.pop(step)
+        return out
+
+    def _try_apart(self, package: str, before: Snapshot) -> str:
+        """How `package` looks when it is executed now; "" where it does not keep to itself."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        pid = self.fork()
+        if not pid:
+            try:
+                supervise.die_with_parent(parent)
+                supervise.adopt_orphans()
+                self._hold_alone(theirs)
+                grown = self._grow(("package", package))
+                if grown and not self.history[-1].events and changed_only(package, before):
+                    theirs.sendall(look(package).encode() or b" ")
+            finally:
+                child._leave(0)
+        theirs.close()
+        with ours, suppress(OSError):
+            if not ended(pid, self.control, self.timeout):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            supervise.end_descendants()
+            ours.setblocking(False)
+            return ours.recv(1 << 20).decode("utf-8", "replace")
+        return ""
 
     def _next(self, item: Item) -> Step | None:
         """The first step of the item's import that would do anything here; None where its own code comes next."""
@@ -109,13 +168,24 @@ class Tree(Dressed):
         for length in range(1, len(parts)):
             package = ".".join(parts[:length])
             if not _loaded(package):
-                return "package", package
-        if item.module in sys.modules:
-            return None
+                if length < len(parts) - 1 or not self._apart.get(package):
+                    return "package", package
+                # Behind what the module imports from elsewhere.
+                found = self._next_unit(item, package)
+                return found if found is not None else ("package", package)
+        return None if item.module in sys.modules else self._next_unit(item)
+
+    def _next_unit(self, item: Item, later: str = "") -> Step | None:
+        """The first import at the head of the item's module that would do anything. Package `later` is not loaded yet.
+
+        None where the module's own code comes next, or something of that package.
+        """
         source = self._sources.get(item.module)
         if source is None:
             source = self._sources[item.module] = NOTHING if self._own_finders() else source_of(item.module)
         for unit in source.units:
+            if later and (unit.module + ".").startswith(later + "."):
+                return None
             if not _loaded(unit.module):
                 return "import", unit.module
             if not _has(sys.modules[unit.module], unit.names):
@@ -125,8 +195,9 @@ class Tree(Dressed):
         return None
 
     def _own_finders(self) -> bool:
-        """Whether somebody else finds modules here: what they do when asked is not ours to cause."""
-        return any(not _ordinary(finder) for finder in sys.meta_path)
+        """Whether somebody is asked for modules before PathFinder is: what they answer is not ours to know."""
+        before = itertools.takewhile(lambda finder: finder is not PathFinder, sys.meta_path)
+        return PathFinder not in sys.meta_path or any(not _ordinary(finder) for finder in before)
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
@@ -225,6 +296,8 @@ class Tree(Dressed):
         printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
         os.close(output)
         self._current["now"] = nobody(self._origins)
+        if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
+            return False
         threads = self._alive() > 0 or _native_threads() > self._threads
         if threads or _descriptors() - held or supervise._children() or not self._intact():
             return False

@@ -37,15 +37,15 @@ NOTHING = Source("", ())
 
 
 def source_of(name: str) -> Source:
-    """The imports at the head of module `name`, whose parent package is loaded. Executes nothing.
+    """The imports at the head of module `name`, whose parent package is loaded, or that one's parent. Executes nothing.
 
     Empty for what is no plain source file found in the folders of its package or of sys.path.
     """
     parent, _, _ = name.rpartition(".")
-    path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
-    if parent and path is None:
-        return NOTHING
     try:
+        path = _path_of(parent) if parent else None
+        if parent and path is None:
+            return NOTHING
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
             return NOTHING
@@ -57,6 +57,15 @@ def source_of(name: str) -> Source:
         return NOTHING
     package = name if spec.submodule_search_locations is not None else parent
     return Source(spec.origin, tuple(units(text, package)))
+
+
+def _path_of(package: str) -> Sequence[str] | None:
+    """Where the modules of a package lie, which is loaded or whose parent is."""
+    if package in sys.modules:
+        return getattr(sys.modules[package], "__path__", None)
+    above, _, _ = package.rpartition(".")
+    spec = importlib.machinery.PathFinder.find_spec(package, _path_of(above) if above else None)
+    return spec.submodule_search_locations if spec is not None else None
 
 
 def units(text: str, package: str) -> Iterator[Unit]:

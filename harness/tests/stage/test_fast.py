@@ -174,6 +174,40 @@ def test_a_beginning_is_made_once(tmp_path: Path) -> None:
     assert len((tmp_path / "log").read_text()) <= 4
 
 
+def side_by_side(package: str, shared: str, count: int = 8) -> dict[str, str]:
+    """Packages side by side, each with three modules that import one large thing."""
+    files = {"side/__init__.py": "", "side/large.py": shared}
+    for number in range(count):
+        files[f"side/p{number}/__init__.py"] = package
+        for name in "abc":
+            files[f"side/p{number}/{name}.py"] = f"import side.large\nNAME = '{name}'\n"
+    return files
+
+
+@pytest.mark.parametrize(
+    ("package", "shared", "most"),
+    [
+        ("KIND = 1\n", "", 3),  # once for all, once for itself, once to confirm
+        ("from side import state\nstate.SEEN.append(1)\n", "from side import state\nassert state.SEEN == [1]\n", 99),
+        ("from side import state\nstate.LAST = __name__\n", "from side import state\nassert state.LAST\n", 99),
+        ("import os\nos.environ['P'] = '1'\n", "import os\nassert 'P' in os.environ\n", 99),
+        ("import sys\nKIND = 'side.large' in sys.modules\n", "", 99),
+    ],
+    ids=["to itself", "fills a list", "sets a name", "sets a variable", "looks around"],
+)
+def test_packages_side_by_side(tmp_path: Path, package: str, shared: str, most: int) -> None:
+    log = f"open({str(tmp_path / 'log')!r}, 'a').write('x')\n"
+    files = {**side_by_side(package, shared + log), "side/state.py": "SEEN = []\nLAST = ''\n"}
+    write(tmp_path, files)
+    with Stage() as stage:
+        planned = checks(stage, tmp_path, ("cpu",), "side")
+        quick = {record.id: record for record in stage.scan(planned)}
+        assert len((tmp_path / "log").read_text()) <= most
+        flat = {record.id: record for record in stage.run_all(planned)}
+    assert {name: told(record) for name, record in quick.items()} == {name: told(r) for name, r in flat.items()}
+    assert stage.agreement.differed == []
+
+
 def test_few_modules_are_not_worth_a_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage() as stage:
         planned = checks(stage, root, ("cpu",))[: WORTH - 1]
