@@ -26,6 +26,8 @@ _stages: dict[tuple[str | None, bool], Stage] = {}
 def shared_stage(python: str | None = None, torch: bool = True) -> Stage:
     """The stage that all tests of this process share; it starts its server at its first check.
 
+    A subject is looked for in the folders of this process's sys.path below the working directory, unless it names some.
+
     python: the subject's interpreter. torch: have torch preloaded, as a stage does; without it the server holds the
     standard library alone.
     """
@@ -35,8 +37,15 @@ def shared_stage(python: str | None = None, torch: bool = True) -> Stage:
     if key not in _stages:
         if not _stages:
             atexit.register(close)
-        _stages[key] = Stage(python, torch=torch)
+        _stages[key] = Stage(python, torch=torch, path=_project_path())
     return _stages[key]
+
+
+def _project_path() -> tuple[str, ...]:
+    """The folders below the working directory on this process's sys.path: where pytest finds the project's modules."""
+    here = os.getcwd()
+    folders = (os.path.abspath(folder) for folder in sys.path if folder)
+    return tuple(folder for folder in folders if (folder + os.sep).startswith(here + os.sep) and os.path.isdir(folder))
 
 
 def close() -> None:
@@ -57,7 +66,8 @@ def ensure_lazy(
     """Assert that importing `module` on `machine` executes none of `forbidden` and nothing that another platform owns.
 
     forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; the known vendor
-    packages without it. path and other options are those of Stage.run.
+    packages without it. path: folders for the module's sys.path; those of this process below the working directory
+    without it. Other options are those of Stage.run.
 
     Gives the record. Raises AssertionError, which names each module that was executed, the line that did it and the
     imports that led there; also when the import fails or ends the process. Raises ValueError for a name of the standard

@@ -17,16 +17,20 @@ PAGE = "masquerade.html"
 
 @dataclass(frozen=True)
 class Commands:
-    """How the jobs of one pipeline run. `install` is what pip installs beside masquerade where contracts are run."""
+    """How the jobs of one pipeline run.
+
+    `tool` is what pip installs masquerade from, `install` what it installs beside it where contracts are run.
+    """
 
     source: Source
     install: str = ""
+    tool: str = f"masquerade=={__version__}"
 
     def preparation(self, python: str) -> tuple[str, ...]:
         """What comes before the run itself; tox prepares all by itself."""
         if self.source == "tox":
             return ()
-        wanted = " ".join(filter(None, (f"masquerade=={__version__}", self.install)))
+        wanted = " ".join(filter(None, (shlex.quote(self.tool), self.install)))
         return (f"{python} -m pip install {wanted}",)
 
     def run(self, job: Job, service: str, program: str = "masquerade") -> str:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _PYTHON = re.compile(r"3\.\d{1,2}")
 
+#: Begins the head of each pipeline, and tells one that may be written over.
+_HEAD = "Made by:"
+
 _OPTIONS = (
     click.option("--root", type=kinds.Directory(), default=".", metavar="DIR", help="The project.  [default: here]"),
     click.option("--from", "source", type=click.Choice(["tox", "contracts"]),
@@ -37,6 +40,9 @@ _OPTIONS = (
     click.option("--python", "pythons", multiple=True, metavar="X.Y",
                  help="Versions for GitHub to set up.  [default: 3.12]"),
     click.option("--branch", default="main", show_default=True, help="The branch whose pushes GitHub runs."),
+    click.option("--install", metavar="REQUIREMENT",
+                 help="What pip installs masquerade from in jobs of contracts: a version, a path in the checkout, or "
+                      "'masquerade @ git+https://...'.  [default: this version, from the package index]"),
     click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False, writable=True),
                  help="Write it there.  [default: standard output]"),
 )  # fmt: skip
@@ -70,7 +76,7 @@ def _service(write: Callable[..., dict[str, Any]]) -> click.Command:
         except (PlanError, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
         again = shlex.join(["masquerade", "ci", write.__name__, *_given(ctx)])
-        head = ["Made by:", f"  {again}", "Change what it is made from, not this file."]
+        head = [_HEAD, f"  {again}", "Change what it is made from, not this file."]
         text = dump(write(jobs, commands, options), head)
         _put(text, output)
 
@@ -93,7 +99,8 @@ def _planned(root: Path, source: str | None, options: dict[str, Any]) -> tuple[t
     measured = timings.read(map(Path, options["timings"]))
     lanes = [Hardware.parse(text) for text in options["hardware"]]
     jobs = plan(without(names, options["skip"]), options["jobs"], measured, lanes)
-    return jobs, Commands(chosen, install=installable(root))
+    tool = {"tool": options["install"]} if options["install"] else {}
+    return jobs, Commands(chosen, install=installable(root), **tool)
 
 
 def _given(ctx: click.Context) -> list[str]:
@@ -113,6 +120,9 @@ def _put(text: str, output: str | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    file = Path(output)
+    if file.is_file() and _HEAD not in file.read_text(encoding="utf-8", errors="replace")[:400]:
+        raise click.UsageError(f"{output} was not made by masquerade ci; move it away, or choose another file")
     try:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         Path(output).write_text(text, encoding="utf-8")

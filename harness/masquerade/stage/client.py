@@ -119,16 +119,22 @@ class Stage:
     python: the subject's interpreter (this one without it; masquerade need not be installed there, 3.10 or newer).
     isolation: "fork" from a server that has imported torch, or "fresh" interpreters; the verdicts are the same.
     jobs: how many checks run at a time. torch: preload it; without that a check sees who imports torch itself, and pays
-    for it. Raises StageError when the stage itself fails.
+    for it. path: folders for the subjects of `run` that name none. Raises StageError when the stage itself fails.
     """
 
     def __init__(
-        self, python: str | None = None, isolation: str = "fork", jobs: int = 1, torch: bool = True
+        self,
+        python: str | None = None,
+        isolation: str = "fork",
+        jobs: int = 1,
+        torch: bool = True,
+        path: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         if isolation not in ("fork", "fresh"):
             raise ValueError(f"isolation is {isolation!r}; it must be 'fork' or 'fresh'")
         self.python = python or sys.executable
         self.isolation, self.jobs, self.torch = isolation, max(1, jobs), torch
+        self.path = tuple(os.fspath(folder) for folder in path)
         self.agreement = fast.Agreement()
         self._lock = threading.Lock()
         self._servers: list[_Server] = []
@@ -234,6 +240,7 @@ class Stage:
             path=tuple(os.path.abspath(folder) for folder in check.path),
             facts=facts,
             levels=check.levels,
+            owners=check.owners,
         )
         if '"tool":true' in closing and reply.get("exit") == 70:
             raise StageError(f"{check.id}: the disguise itself failed: {closing[:2000]}")
@@ -257,7 +264,7 @@ class Stage:
             args=tuple(args),
             kwargs=kwargs or {},
             owners=machines.default_owners() if owners is None else owners,
-            path=tuple(os.fspath(folder) for folder in path),
+            path=tuple(os.fspath(folder) for folder in path) or self.path,
             **options,
         )
         return next(iter(self.run_all([check])))

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ class Context:
     path: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     levels: Mapping[str, Level] = field(default_factory=default_levels)
+    owners: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 #: What the fields of an event, and of the exception in a closing record, must be. A child may write anything there.
@@ -274,6 +275,14 @@ class Judge:
             return [self._abrupt("crash", _signal_name(-status), f"ended by signal {-status}")]
         return [self._abrupt("exit", f"status {status}", "the process was ended before the import was done")]
 
+    def _owned(self, module: str) -> str:
+        """What to know of a module that is not there and belongs to a platform."""
+        for platform, names in self.context.owners.items():
+            if platform != "any" and any((module + ".").startswith(name + ".") for name in names):
+                package = module.partition(".")[0]
+                return f"; {package} belongs to {platform} and is not there: --present {package} shows who executes it"
+        return ""
+
     def _told(self, end: Finding, findings: list[Finding]) -> bool:
         """Whether an exception that ended the check was told already, as a kernel that does not compile or fit."""
         return end.kind in ("call-mismatch", "import-error") and any(
@@ -289,6 +298,8 @@ class Judge:
         phase: Phase = "call" if closing.get("phase") == "call" else "import"
         kind = "exit" if closing.get("exit") else "call-mismatch" if phase == "call" else "import-error"
         message = str(error.get("message", ""))
+        if name == "ModuleNotFoundError":
+            message += self._owned(str(error.get("name") or ""))
         during = closing.get("during")
         if isinstance(during, str) and during:
             name, message = during, f"{name}: {message}"

@@ -18,6 +18,22 @@ def test_it_prints_or_writes_the_same(ci, contracts_project, tmp_path) -> None:
     assert (tmp_path / "deep/pipeline.yml").read_text() == printed.stdout
 
 
+def test_a_file_that_it_did_not_make_is_left_alone(ci, contracts_project, tmp_path) -> None:
+    (tmp_path / "mine.yml").write_text("steps: []\n")
+    done = ci("buildkite", "--root", contracts_project, "-o", tmp_path / "mine.yml")
+    assert done.exit_code == 2 and "was not made by masquerade ci" in done.stderr
+    assert (tmp_path / "mine.yml").read_text() == "steps: []\n"
+    again = [ci("buildkite", "--root", contracts_project, "-o", tmp_path / "made.yml").exit_code for _ in range(2)]
+    assert again == [0, 0]
+
+
+@pytest.mark.parametrize("service", ["github", "buildkite"])
+def test_where_masquerade_is_installed_from(ci, contracts_project, service) -> None:
+    made = ci(service, "--root", contracts_project, "--install", "masquerade @ git+https://host/it#subdirectory=x").stdout
+    assert "-m pip install 'masquerade @ git+https://host/it#subdirectory=x'" in made
+    assert "masquerade==" not in made
+
+
 def test_its_head_is_the_command_that_makes_it_again(ci, contracts_project, tmp_path) -> None:
     (tmp_path / "times.json").write_text('{"lazy-core": 60, "lazy.ops": 5, "calls_1": 5}')
     words = ["-n", "2", "--timings", tmp_path / "times.json", "--python", "3.11", "--python", "3.13"]

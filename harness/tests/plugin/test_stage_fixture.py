@@ -82,3 +82,20 @@ def test_each_worker_has_its_own(pytester, run) -> None:
     assert {name[:3] for name in pids} == {"gw0", "gw1"}
     assert [len(found) for found in pids.values()] == [1, 1]
     assert all(gone(pid) for found in pids.values() for pid in found)
+
+
+def test_the_stage_finds_what_pytest_finds(pytester: pytest.Pytester, run) -> None:
+    pytester.makeini("[pytest]\npythonpath = src\n")
+    pytester.mkdir("src").joinpath("inside.py").write_text("def answer(): return 5\n")
+    pytester.makepyfile(
+        """
+        from masquerade.testing import ensure_lazy
+
+        def test_stage(stage):
+            assert stage.run("inside:answer", on="b580").result == 5
+
+        def test_lazy():
+            ensure_lazy("inside", machine="b580")
+        """
+    )
+    run().assert_outcomes(passed=2)

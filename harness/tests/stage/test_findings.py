@@ -141,6 +141,15 @@ def test_an_exception_of_the_import_and_of_the_call() -> None:
     assert kinds(record(closing={"ok": False, "exit": True, "phase": "call", "error": error})) == [("exit", "KeyError")]
 
 
+def test_a_missing_module_that_a_platform_owns_is_told_as_its() -> None:
+    error = {"type": "ModuleNotFoundError", "name": "aiter.ops", "message": "No module named 'aiter'", "stack": [MINE]}
+    closing = {"ok": False, "phase": "import", "error": error}
+    owned = dataclasses.replace(CONTEXT, owners={"rocm": ("aiter",), "any": ("pynvml",)})
+    told = "No module named 'aiter'; aiter belongs to rocm and is not there: --present aiter shows who executes it"
+    assert [finding.message for finding in record(closing=closing, context=owned).findings] == [told]
+    assert [f.message for f in record(closing=closing).findings] == ["No module named 'aiter'"]
+
+
 def test_a_full_log_proves_nothing_clean() -> None:
     made = record(full=True)
     assert made.verdict == "crash" and "event log full" in made.worst.what
