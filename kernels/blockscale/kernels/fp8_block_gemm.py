@@ -47,24 +47,28 @@ def w8a8_triton_block_scaled_mm(
         return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
     if not dispatch.runs_on_triton(A):
         return _cpu_mm(A, B, As, Bs, block_n, block_k, output_dtype)
+    (N, K), rows = B.shape, A.numel() // B.shape[1]
+    scales = As.reshape(rows, As.shape[-1]).contiguous()
+    out = _triton(A.view(rows, K), B, scales, Bs.contiguous(), block_n, block_k, output_dtype)
+    return out.view(*A.shape[:-1], N)
+
+
+def _triton(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_n: int, block_k: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """Hopper's own kernel where it serves, else the one for every arch. All operands have two dimensions."""
     from blockscale.kernels.triton import fp8_block_gemm as kernel
+    from blockscale.kernels.triton import fp8_block_gemm_hopper_launch as hopper
 
     if kernel.block_k_step(block_k) < _SMALLEST_K_STEP:
-        return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
-    arch = dispatch.arch_of(A)
-    (N, K), rows = B.shape, A.numel() // B.shape[1]
-    out = kernel.fp8_block_gemm(
-        A.view(rows, K),
-        B,
-        As.reshape(rows, As.shape[-1]).contiguous(),
-        Bs.contiguous(),
-        block_n,
-        block_k,
-        output_dtype,
-        configs.choose("fp8_block_gemm", arch, rows, N, K),
-        decode=not dispatch.has_fp8_type(arch),
-    )
-    return out.view(*A.shape[:-1], N)
+        return dequantized_mm(A, B, As, Bs, block_n, block_k, dtype)
+    arch, shape = dispatch.arch_of(A), (A.shape[0], *B.shape)
+    if arch is not None and arch.name == "sm_90" and hopper.serves(A, B, block_n, block_k):
+        config = configs.choose("fp8_block_gemm_hopper", arch, *shape)
+        return hopper.fp8_block_gemm(A, B, As, Bs, block_n, block_k, dtype, config)
+    config = configs.choose("fp8_block_gemm", arch, *shape)
+    decode = not dispatch.has_fp8_type(arch)
+    return kernel.fp8_block_gemm(A, B, As, Bs, block_n, block_k, dtype, config, decode)
 
 
 @torch.library.custom_op("blockscale::w8a8_block_scaled_mm", mutates_args=())

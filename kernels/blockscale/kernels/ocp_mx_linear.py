@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -87,18 +88,35 @@ def _triton(
     x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, x_scales: torch.Tensor | None
 ) -> torch.Tensor:
     """Native MXFP4 x MXFP4 where the arch has it; elsewhere bf16, in which every quantized x is exact."""
+    arch = dispatch.arch_of(x)
+    config = configs.choose("ocp_mx_linear", arch, x.shape[0], weight.shape[0], weight.shape[1] * 2)
+    return triton_gemm(x, weight, weight_scale, dtype, x_scales, multiplies_mxfp4(arch), config)
+
+
+def triton_gemm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    dtype: torch.dtype,
+    x_scales: torch.Tensor | None,
+    native: bool,
+    config: dict[str, Any],
+) -> torch.Tensor:
+    """The product as `config` says, an entry of configs/ocp_mx_linear. Arguments are not checked."""
     from blockscale.kernels.triton import ocp_mx_linear as kernel
 
-    arch = dispatch.arch_of(x)
-    native = multiplies_mxfp4(arch)
+    config = dict(config)
+    rows, fast = config.pop("dequantized_rows", None), config.pop("fast", False)
+    halves = fast and not rows and x_scales is None
     if x_scales is None:
-        values, scales = kernel.quantize(x, ROUNDING, pack=native)
+        values, scales = kernel.quantize(x, ROUNDING, pack=native, halves=halves)
     elif native:
         values, scales = x, x_scales
     else:
-        values = scales = kernel.dequantize(x, x_scales)
-    config = configs.choose("ocp_mx_linear", arch, x.shape[0], weight.shape[0], weight.shape[1] * 2)
-    return kernel.gemm(values, scales if native else None, weight, weight_scale, dtype, config)
+        values = scales = kernel.dequantize(x, x_scales, fast)
+    if rows:
+        return kernel.gemm_of_dequantized(values, weight, weight_scale, dtype, rows, fast)
+    return kernel.gemm(values, scales if native else None, weight, weight_scale, dtype, config, halves)
 
 
 def multiplies_mxfp4(arch: Arch | None) -> bool:

@@ -1,20 +1,25 @@
 """Launch configurations, checked in per kernel and arch: `<kernel>/<arch>.json`, found on a card and never timed here.
 
 A file says on which card, with which torch and Triton, and when its entries were found. Each entry holds the largest M
-(and optionally N and K) that it serves and the configuration's fields; the first entry that fits is taken.
+(and optionally N and K) that it serves and the configuration's fields; the first entry that fits is taken. A file found
+on another card than this one is passed over, with a note.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from blockscale.platforms import Arch
 
 _HERE = Path(__file__).parent
 GENERIC = "generic"
+_LOG = logging.getLogger(__name__)
 
 
 def choose(kernel: str, arch: Arch | None, m: int, n: int, k: int) -> dict[str, Any]:
@@ -24,8 +29,9 @@ def choose(kernel: str, arch: Arch | None, m: int, n: int, k: int) -> dict[str, 
 
 @functools.cache
 def _find(kernel: str, arch: Arch | None, m: int, n: int, k: int) -> dict[str, Any]:
-    for name in (arch.name if arch else GENERIC, GENERIC):
-        for entry in _entries(kernel, name):
+    tuned = _entries(kernel, arch.name, _card(arch)) if arch else ()
+    for entries in (tuned, _entries(kernel, GENERIC, None)):
+        for entry in entries:
             if m <= entry.get("m", m) and n <= entry.get("n", n) and k <= entry.get("k", k):
                 config: dict[str, Any] = entry["config"]
                 return config
@@ -33,7 +39,22 @@ def _find(kernel: str, arch: Arch | None, m: int, n: int, k: int) -> dict[str, A
 
 
 @functools.cache
-def _entries(kernel: str, arch: str) -> list[dict[str, Any]]:
+def _entries(kernel: str, arch: str, card: str | None) -> list[dict[str, Any]]:
+    """The entries of an arch's file; none if it has none, or one that another card than `card` gave."""
     path = _HERE / kernel / f"{arch}.json"
-    entries: list[dict[str, Any]] = json.loads(path.read_text())["entries"] if path.exists() else []
+    if not path.exists():
+        return []
+    file = json.loads(path.read_text())
+    found = file["found"]["card"]
+    if found not in (None, card):
+        _LOG.info("%s/%s was found on %s and is not used on %s; %s.json is.", kernel, path.name, found, card, GENERIC)
+        return []
+    entries: list[dict[str, Any]] = file["entries"]
     return entries
+
+
+@functools.cache
+def _card(arch: Arch) -> str:
+    """The current device's name, as its driver has it. A kernel is about to run there: asking opens nothing new."""
+    name: str = (torch.xpu if arch.vendor == "intel" else torch.cuda).get_device_name()
+    return name

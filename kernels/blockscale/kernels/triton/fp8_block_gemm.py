@@ -14,6 +14,8 @@ import torch
 from blockscale.kernels.triton.language import tl, triton
 from blockscale.kernels.triton.scales import e4m3fn_to_fp16, load_scale, narrow
 
+_SUM_BLOCK = 256  # elements: small, so that also one row of C gives work to many multiprocessors
+
 
 @triton.jit
 def _gemm(
@@ -116,7 +118,10 @@ def _sum_splits(
     SPLIT_K: tl.constexpr,
     INTERPRETED: tl.constexpr,
     BLOCK: tl.constexpr,
+    EARLY: tl.constexpr,  # launched while the kernel before still runs (sm_90 and later)
 ):
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for split in tl.static_range(SPLIT_K):
@@ -155,10 +160,10 @@ def fp8_block_gemm(
     step = block_k_step(block_k)
     grid = (triton.cdiv(m, config["BLOCK_M"]) * triton.cdiv(n, config["BLOCK_N"]), split_k)
     _gemm[grid](
-        _codes(left) if decode else left,
-        _codes(right) if decode else right,
-        _codes(left_scale),
-        _codes(right_scale),
+        codes(left) if decode else left,
+        codes(right) if decode else right,
+        codes(left_scale),
+        codes(right_scale),
         partial,
         m,
         n,
@@ -183,14 +188,21 @@ def fp8_block_gemm(
     return out if split_k == 1 else sum_splits(partial, out)
 
 
-def sum_splits(partial: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Launch: `out` becomes the sum of `partial` (SPLIT_K, *out.shape) fp32 over its first dimension, in order."""
+def sum_splits(partial: torch.Tensor, out: torch.Tensor, early: bool = False) -> torch.Tensor:
+    """Launch: `out` becomes the sum of `partial` (SPLIT_K, *out.shape) fp32 over its first dimension, in order.
+
+    `early`, for sm_90 and later: its programs may start while the kernel before still runs, and wait there for its end.
+    """
     size = out.numel()
-    grid = (triton.cdiv(size, 1024),)
-    _sum_splits[grid](partial, out, size, partial.shape[0], INTERPRETED=out.device.type == "cpu", BLOCK=1024)
+    options = {"launch_pdl": True} if early else {}
+    interpreted = out.device.type == "cpu"
+    grid = (triton.cdiv(size, _SUM_BLOCK),)
+    _sum_splits[grid](
+        partial, out, size, partial.shape[0], INTERPRETED=interpreted, BLOCK=_SUM_BLOCK, EARLY=early, **options
+    )
     return out
 
 
-def _codes(tensor: torch.Tensor) -> torch.Tensor:
+def codes(tensor: torch.Tensor) -> torch.Tensor:
     """One-byte floats as uint8 (e8m0 has no Triton type); fp32 as it is."""
     return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from blockscale.formats.mx import E2M1, ScaleRounding
-from blockscale.kernels.triton import mxfp4
+from blockscale.kernels.triton import mxfp4, mxfp4_hopper
 from blockscale.kernels.triton.fp8_block_gemm import sum_splits
 from blockscale.kernels.triton.language import tl, triton
 from blockscale.kernels.triton.scales import narrow
@@ -18,15 +18,19 @@ def _quantize(
     x,  # (M, K) bf16, fp16 or fp32
     packed,  # (M, K / 2) uint8, written if PACK
     scale,  # (M, K / 32) uint8, written if PACK
-    values,  # (M, K) bf16, written unless PACK: what packed and scale stand for
+    values,  # (M, K) bf16, written unless PACK: what packed and scale stand for; if HALVES, first the even columns
     M,
     K,
     stride_x,
     ADDEND: tl.constexpr,
     PACK: tl.constexpr,
+    HALVES: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
+    if HALVES:  # an arch whose kernels may start before the one before has ended
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     k_start = tl.program_id(1) * BLOCK_K
     k = k_start + tl.arange(0, BLOCK_K)
@@ -49,14 +53,21 @@ def _quantize(
         )
     else:
         exact = tl.reshape(mxfp4.decode_e2m1(code) * mxfp4.e8m0_to_fp32(scale_code)[:, :, None], (BLOCK_M, BLOCK_K))
-        tl.store(values + row * K + k[None, :], exact.to(tl.bfloat16), mask=inside)
+        exact = exact.to(tl.bfloat16)
+        if HALVES:
+            even, odd = tl.split(tl.reshape(exact, (BLOCK_M, BLOCK_K // 2, 2)))
+            half = k_start // 2 + tl.arange(0, BLOCK_K // 2)[None, :]
+            tl.store(values + row * K + half, even, mask=(m < M)[:, None] & (half < K // 2))
+            tl.store(values + row * K + K // 2 + half, odd, mask=(m < M)[:, None] & (half < K // 2))
+        else:
+            tl.store(values + row * K + k[None, :], exact, mask=inside)
 
 
 @triton.jit
 def _gemm(
     weight,  # (N, K / 2) uint8
     weight_scale,  # (N, K / 32) uint8
-    x,  # (M, K) bf16; (M, K / 2) uint8 if NATIVE
+    x,  # (M, K) bf16, even columns first if HALVES; (M, K / 2) uint8 if NATIVE
     x_scale,  # (M, K / 32) uint8, read if NATIVE
     out,  # (SPLIT_K, M, N): with SPLIT_K > 1, fp32 partial sums
     M,
@@ -73,8 +84,12 @@ def _gemm(
     SPLIT_K: tl.constexpr,
     EVEN_K: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    HALVES: tl.constexpr,  # dequantize even and odd columns apart, as sm_90 does it fast
     NATIVE: tl.constexpr,  # multiply MXFP4 by MXFP4 in the matrix unit, else dequantize the weights to bf16
 ):
+    if HALVES:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     # The weights are the left operand: for few tokens they fill the tall side of the matrix instruction, and what has
     # been dequantized in registers can be used from there.
     tile = tl.program_id(0)
@@ -113,6 +128,12 @@ def _gemm(
             a = tl.load(x + m_read * stride_x + bytes_in, mask=bytes_in < K // 2, other=0)
             a_s = tl.load(x_scale + m_read * stride_x_scale + blocks_in, mask=blocks_in < K // 32, other=0)
             accumulator = tl.dot_scaled(w, ws, "e2m1", tl.trans(a), a_s, "e2m1", accumulator)
+        elif HALVES:
+            even, odd = mxfp4_hopper.dequantize_halves(w, ws, BLOCK_N, BLOCK_K)
+            a = tl.load(x + m_read * stride_x + bytes_in, mask=bytes_in < K // 2, other=0.0)
+            accumulator = tl.dot(even, tl.trans(a), accumulator)
+            a = tl.load(x + m_read * stride_x + K // 2 + bytes_in, mask=bytes_in < K // 2, other=0.0)
+            accumulator = tl.dot(odd, tl.trans(a), accumulator)
         else:
             if EVEN_K:
                 a = tl.load(x + m_read * stride_x + k_in)
@@ -127,7 +148,7 @@ def _gemm(
 
 
 @triton.jit
-def _dequantize(packed, scale, out, rows, K, BLOCK_ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
+def _dequantize(packed, scale, out, rows, K, FAST: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_K: tl.constexpr):
     """(rows, K / 2) and (rows, K / 32) to (rows, K) bf16."""
     row = (tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)).to(tl.int64)[:, None]
     byte = tl.program_id(1) * (BLOCK_K // 2) + tl.arange(0, BLOCK_K // 2)[None, :]
@@ -135,11 +156,21 @@ def _dequantize(packed, scale, out, rows, K, BLOCK_ROWS: tl.constexpr, BLOCK_K: 
     k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)[None, :]
     w = tl.load(packed + row * (K // 2) + byte, mask=(row < rows) & (byte < K // 2), other=0)
     s = tl.load(scale + row * (K // 32) + block, mask=(row < rows) & (block < K // 32), other=0)
-    tl.store(out + row * K + k, mxfp4.dequantize(w, s, BLOCK_ROWS, BLOCK_K), mask=(row < rows) & (k < K))
+    if FAST:
+        even, odd = mxfp4_hopper.dequantize_halves(w, s, BLOCK_ROWS, BLOCK_K)
+        values = tl.reshape(tl.join(even, odd), (BLOCK_ROWS, BLOCK_K))
+    else:
+        values = mxfp4.dequantize(w, s, BLOCK_ROWS, BLOCK_K)
+    tl.store(out + row * K + k, values, mask=(row < rows) & (k < K))
 
 
-def quantize(x: torch.Tensor, rounding: ScaleRounding, pack: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Launch: (M, K) to packed (M, K / 2) and scales (M, K / 32); without `pack`, to their values (M, K), twice."""
+def quantize(
+    x: torch.Tensor, rounding: ScaleRounding, pack: bool, halves: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch: (M, K) to packed (M, K / 2) and scales (M, K / 32); without `pack`, to their values (M, K), twice.
+
+    With `halves` the values of even columns come first, then those of odd ones.
+    """
     M, K = x.shape
     packed = torch.empty(M, K // 2 if pack else K, dtype=torch.uint8 if pack else torch.bfloat16, device=x.device)
     scale = torch.empty(M, K // 32, dtype=torch.uint8, device=x.device) if pack else packed
@@ -147,16 +178,35 @@ def quantize(x: torch.Tensor, rounding: ScaleRounding, pack: bool) -> tuple[torc
         block_m, block_k = (1, 1024) if M < 64 else (4, 512)
         grid = (triton.cdiv(M, block_m), triton.cdiv(K, block_k))
         addend = rounding.addend(E2M1)
-        _quantize[grid](x, packed, scale, packed, M, K, x.stride(0), addend, pack, BLOCK_M=block_m, BLOCK_K=block_k)
+        tile = {"BLOCK_M": block_m, "BLOCK_K": block_k}
+        _quantize[grid](x, packed, scale, packed, M, K, x.stride(0), addend, pack, halves, **tile, **_early(halves))
     return packed, scale
 
 
-def dequantize(packed: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Launch: (rows, K / 2) and (rows, K / 32), both contiguous, to (rows, K) bf16."""
+def gemm_of_dequantized(
+    x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, rows: int, fast: bool
+) -> torch.Tensor:
+    """x (M, K) bf16 times weights (N, K / 2), `rows` of them dequantized to bf16 at a time: torch's own product.
+
+    For many tokens, where the matrix unit is the limit and a weight is used often enough to pay for its way to memory.
+    """
+    out = torch.empty(x.shape[0], weight.shape[0], dtype=dtype, device=x.device)
+    for start in range(0, weight.shape[0], rows):
+        piece = slice(start, start + rows)
+        wide = dequantize(weight[piece], weight_scale[piece], fast)
+        if dtype == torch.bfloat16:
+            torch.mm(x, wide.t(), out=out[:, piece])
+        else:
+            out[:, piece] = torch.mm(x, wide.t(), out_dtype=torch.float32)
+    return out
+
+
+def dequantize(packed: torch.Tensor, scale: torch.Tensor, fast: bool = False) -> torch.Tensor:
+    """Launch: (rows, K / 2) and (rows, K / 32), both contiguous, to (rows, K) bf16; `fast` on NVIDIA from sm_90 on."""
     rows, K = packed.shape[0], packed.shape[1] * 2
     out = torch.empty(rows, K, dtype=torch.bfloat16, device=packed.device)
     grid = (triton.cdiv(rows, 8), triton.cdiv(K, 512))
-    _dequantize[grid](packed, scale, out, rows, K, BLOCK_ROWS=8, BLOCK_K=512)
+    _dequantize[grid](packed, scale, out, rows, K, fast, BLOCK_ROWS=8, BLOCK_K=512)
     return out
 
 
@@ -167,8 +217,12 @@ def gemm(
     weight_scale: torch.Tensor,  # (N, K / 32) uint8
     dtype: torch.dtype,
     config: dict[str, Any],
+    halves: bool = False,
 ) -> torch.Tensor:
-    """Launch: x @ weight.T, (M, N) in `dtype`. With `x_scale` the matrix unit multiplies MXFP4 by MXFP4."""
+    """Launch: x @ weight.T, (M, N) in `dtype`. With `x_scale` the matrix unit multiplies MXFP4 by MXFP4.
+
+    `halves`: x holds its even columns first, and the arch is sm_90 or a later one of NVIDIA's.
+    """
     config = dict(config)
     M, (N, K) = x.shape[0], (weight.shape[0], weight.shape[1] * 2)
     out = torch.empty(M, N, dtype=dtype, device=x.device)
@@ -194,7 +248,14 @@ def gemm(
         SPLIT_K=split_k,
         EVEN_K=K % config["BLOCK_K"] == 0,
         INTERPRETED=x.device.type == "cpu",
+        HALVES=halves,
         NATIVE=x_scale is not None,
         **config,
+        **_early(halves),
     )
-    return out if split_k == 1 else sum_splits(partial, out)
+    return out if split_k == 1 else sum_splits(partial, out, early=halves)
+
+
+def _early(halves: bool) -> dict[str, Any]:
+    """The launch option by which a kernel starts while the one before still ends; Triton has it on sm_90 and later."""
+    return {"launch_pdl": True} if halves else {}

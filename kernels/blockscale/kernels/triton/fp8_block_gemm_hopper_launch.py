@@ -1,0 +1,110 @@
+"""The launcher of Hopper's FP8 block GEMM: what it serves, descriptors of tiles, how many shares K is cut into."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from blockscale.kernels.triton import fp8_block_gemm_hopper as kernel
+from blockscale.kernels.triton import gluon
+from blockscale.kernels.triton.fp8_block_gemm import codes, sum_splits
+from blockscale.kernels.triton.gluon import gl, triton
+
+_ROWS, _BLOCK_K = 64, 128  # of the left operand for each warpgroup; bytes of a swizzled row
+_ALIGNMENT = 16  # bytes: of a descriptor's base and row stride (CUDA driver API, cuTensorMapEncodeTiled)
+# What a unit of work costs beside its K steps, and what the sum over split K costs, both in steps: seen on an H200.
+_STEPS_OF_A_UNIT, _STEPS_OF_THE_SUM = 6, 8
+
+
+def serves(A: torch.Tensor, B: torch.Tensor, block_n: int, block_k: int) -> bool:
+    """Whether the kernel can take these operands, on an sm_90: whole blocks of 128 and what a descriptor asks for."""
+    K = B.shape[1]
+    whole = block_n % 128 == 0 and block_k % _BLOCK_K == 0 and K % _ALIGNMENT == 0
+    aligned = all(operand.data_ptr() % _ALIGNMENT == 0 for operand in (A, B))
+    return gluon.AVAILABLE and whole and aligned and A.dtype == torch.float8_e4m3fn and A.numel() > 0
+
+
+def fp8_block_gemm(
+    A: torch.Tensor,  # (M, K) e4m3fn
+    B: torch.Tensor,  # (N, K) e4m3fn
+    As: torch.Tensor,  # (M, k_blocks) fp32 or e8m0
+    Bs: torch.Tensor,  # (n_blocks, k_blocks)
+    block_n: int,
+    block_k: int,
+    dtype: torch.dtype,
+    config: dict[str, Any],
+) -> torch.Tensor:
+    """Launch: (M, N) in `dtype`. `config` is an entry of configs/fp8_block_gemm_hopper; see `serves`."""
+    (M, K), N = A.shape, B.shape[0]
+    out = torch.empty(M, N, dtype=dtype, device=A.device)
+    operands = [(A, As, 1, M, N), (B, Bs, block_n, N, 1)]  # with rows per scale, rows, and the stride of C over them
+    if config["swap"]:
+        operands.reverse()
+    (left, left_scale, left_rows, m, stride_m), (right, right_scale, right_rows, n, stride_n) = operands
+    warpgroups, block_n_tile = config["WARPGROUPS"], config["BLOCK_N"]
+    tiles = triton.cdiv(m, _ROWS * warpgroups) * triton.cdiv(n, block_n_tile)
+    programs = multiprocessors(A.device) * config.get("PROGRAMS", 1)
+    split_k = config.get("SPLIT_K") or even_split(tiles, triton.cdiv(K, _BLOCK_K), programs, config["most_splits"])
+    split_k = min(split_k, triton.cdiv(K, 2 * _BLOCK_K))  # a share holds at least one pair of steps
+    partial = out if split_k == 1 else torch.empty(split_k, M, N, dtype=torch.float32, device=A.device)
+    # Tiles of C go out through shared memory, where rows are aligned and a tile is small enough.
+    by_tiles = split_k == 1 and not config["swap"] and out.itemsize == 2 and N * out.itemsize % _ALIGNMENT == 0
+    options = {"maxnreg": config["maxnreg"]} if "maxnreg" in config else {}
+    kernel._gemm[(min(tiles * split_k, programs),)](
+        _tiles(left, _ROWS),
+        _tiles(right, block_n_tile),
+        codes(left_scale),
+        codes(right_scale),
+        partial,
+        _tiles(out, _ROWS, block_n_tile) if by_tiles else None,
+        m,
+        n,
+        K,
+        tiles * split_k,
+        left_scale.stride(0),
+        right_scale.stride(0),
+        left_scale.stride(1),
+        right_scale.stride(1),
+        M * N,
+        stride_m,
+        stride_n,
+        LEFT_ROWS=left_rows,
+        RIGHT_ROWS=right_rows,
+        STEPS_PER_SCALE=block_k // _BLOCK_K,
+        BLOCK_N=block_n_tile,
+        GROUP_M=config["GROUP_M"],
+        SPLIT_K=split_k,
+        STAGES=config["STAGES"],
+        WARPGROUPS=warpgroups,
+        num_warps=4,
+        launch_pdl=True,
+        **options,
+    )
+    return out if split_k == 1 else sum_splits(partial, out, early=True)
+
+
+@functools.cache
+def even_split(tiles: int, steps: int, programs: int, most: int) -> int:
+    """How many shares of K give `programs` that run at once the least to do after one another."""
+
+    def cost(split: int) -> int:
+        rounds = triton.cdiv(tiles * split, programs)
+        return rounds * (triton.cdiv(steps, split) + _STEPS_OF_A_UNIT) + (_STEPS_OF_THE_SUM if split > 1 else 0)
+
+    return min(range(1, min(most, steps) + 1), key=cost)
+
+
+@functools.cache
+def multiprocessors(device: torch.device) -> int:
+    """Of the device, as torch says."""
+    count: int = torch.cuda.get_device_properties(device).multi_processor_count
+    return count
+
+
+def _tiles(tensor: torch.Tensor, rows: int, columns: int = _BLOCK_K) -> Any:
+    """A descriptor of (rows, columns) tiles of a matrix, swizzled as the matrix unit reads them."""
+    width = 8 * tensor.itemsize
+    swizzle = min(128, columns * tensor.itemsize)
+    return gluon.TensorDescriptor.from_tensor(tensor, [rows, columns], gl.NVMMASharedLayout(swizzle, width, 2))

@@ -1,0 +1,36 @@
+"""`gluon` and its language `gl`, Hopper's instructions under one name for all releases; stand-ins without them."""
+
+from __future__ import annotations
+
+from blockscale.kernels.triton.language import triton
+
+try:
+    from triton.experimental import gluon
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia import hopper
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+    from triton.language.extra.cuda import gdc_launch_dependents as let_next_start
+    from triton.language.extra.cuda import gdc_wait as wait_for_previous
+
+    # Triton 3.8 gave the copies of the tensor memory accelerator new names.
+    copy_in = getattr(hopper.tma, "async_load", None) or hopper.tma.async_copy_global_to_shared
+    copy_out = getattr(hopper.tma, "async_store", None) or hopper.tma.async_copy_shared_to_global
+    AVAILABLE = hasattr(gl, "warp_specialize") and hasattr(hopper, "warpgroup_mma")
+except (ImportError, AttributeError):
+
+    class _Missing:
+        """Decorates by giving back; nothing of it is launched, for AVAILABLE says no."""
+
+        def jit(self, function: object) -> object:
+            return function
+
+        constexpr = object
+
+    gluon = gl = _Missing()
+    hopper = TensorDescriptor = copy_in = copy_out = let_next_start = wait_for_previous = None
+    AVAILABLE = False
+
+__all__ = [
+    "AVAILABLE", "TensorDescriptor", "copy_in", "copy_out", "gl", "gluon", "hopper", "let_next_start", "triton",
+    "wait_for_previous",
+]  # fmt: skip
