@@ -65,7 +65,8 @@ def _rest(results: Results, listed: set[str], rest: int) -> Row:
     for machine in results.machines:
         records = [r for r in results.ordered if r.machine == machine.id and r.subject not in listed]
         ok = sum(not record.failed for record in records)
-        counts.append("-" if not records else "ok" if ok == rest else f"{ok} ok")
+        some = f"{ok} ok" if ok == len(records) else f"{ok} of {len(records)} ok"
+        counts.append("-" if not records else "ok" if ok == rest else some)
     name = plural(rest, f"more {results.noun}") if listed else f"{plural(rest, results.noun)} in all"
     return Row(name, tuple(counts), is_rest=True)
 

@@ -67,7 +67,7 @@ def test_import_errors_of_all_machines_are_put_aside(check, results, machines, i
         "  badpkg/old.py:1  ModuleNotFoundError: No module named 'pkg_resources'  (1 module)\n"
     ) in text
     assert not re.search(r"^badpkg\.old ", text, re.M), "no platform is at fault, so it is no row of the matrix"
-    assert re.search(r"1 module in all +0 ok +0 ok +0 ok +0 ok", text)
+    assert re.search(r"1 module in all( +0 of 1 ok){4}", text)
 
 
 def test_warnings_are_one_line_each(check, results) -> None:
