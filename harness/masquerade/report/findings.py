@@ -44,6 +44,8 @@ def detailed(group: Group) -> Text:
         _append(text, f"    then {what} on {_names(follows.machines)}{f': {says}' if says else ''}", "dim")
     _append(text, f"    on {_names(group.machines)}")
     _append(text, f"    in {_modules(group.subjects)}")
+    if group.contracts:
+        _append(text, f"    breaks {', '.join(map(clean, group.contracts))}")
     for link in _chain(finding.chain, finding.blame):
         _append(text, link, "dim")
     return text

@@ -81,6 +81,8 @@ def _told(group: Group) -> Iterator[str]:
         yield f"| {clip(clean(finding.blame.code.strip()))}"
     yield f"on {', '.join(map(clean, group.machines))}"
     yield f"in {_subjects(group.subjects)}"
+    if group.contracts:
+        yield f"breaks {', '.join(map(clean, group.contracts))}"
     for link in finding.chain[:_MOST_LINKS]:
         if not finding.blame or str(link) != str(finding.blame):
             yield f"by way of {clip(clean(str(link)))}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from masquerade.report.results import Results
-from masquerade.stage.record import SEVERITY, Finding, Level
+from masquerade.stage.record import SEVERITY, Finding, Level, Record
 
 #: Kinds that often raise as well where the machine lacks what was asked for.
 _CAUSES = ("device-init", "fork-poison", "forbidden-import", "forbidden-native")
+
+#: Kinds of finding that only what a contract wants makes one.
+_ANSWERS = ("call-mismatch", "route-mismatch")
 
 Place = tuple[str, str]
 """A subject and a machine."""
@@ -21,7 +24,7 @@ class Group:
     `finding` is the one with the shortest chain. `places` are the subjects and machines that it hits, in order.
     `alike` is true of an import error that every machine of the run shows: no platform's doing.
     `consequences` are the import errors that follow from it, raised at the same line.
-    `last_words` is the end of the output of the first record that has it.
+    `last_words` is the end of the output of the first record that has it. `contracts` are those that it breaks.
     """
 
     finding: Finding
@@ -29,6 +32,7 @@ class Group:
     places: dict[Place, None] = field(default_factory=dict)
     messages: dict[str, None] = field(default_factory=dict)
     last_words: str = ""
+    contracts: dict[str, None] = field(default_factory=dict)
     alike: bool = False
     consequences: list[Group] = field(default_factory=list)
 
@@ -53,12 +57,14 @@ def distinct(results: Results) -> list[Group]:
     for record in results.ordered:
         for finding in results.shown(record):
             level = results.level(finding, record)
-            group = groups.setdefault(_key(finding), Group(finding, level, last_words=record.output))
+            group = groups.setdefault(_key(finding, record), Group(finding, level, last_words=record.output))
             if level == "error":
                 group.level = level
             if len(finding.chain) < len(group.finding.chain):
                 group.finding = finding
             group.places[record.subject, record.machine] = None
+            if record.contract:
+                group.contracts[record.contract] = None
             if finding.message:
                 group.messages[finding.message] = None
     found = sorted(groups.values(), key=Group.by_weight)
@@ -73,10 +79,12 @@ def beside_tables(groups: list[Group], results: Results) -> list[Group]:
     return [group for group in groups if (group.finding.kind, group.finding.what) not in changed]
 
 
-def _key(finding: Finding) -> tuple[str, ...]:
+def _key(finding: Finding, record: Record) -> tuple[str, ...]:
     # Where no line is to blame, the message is all that tells two faults apart.
     where = str(finding.blame) if finding.blame else f"?{finding.message}"
-    return finding.kind, finding.what, where
+    # A wrong answer is a contract's: another one asked something else of the same line.
+    asked = record.contract if finding.kind in _ANSWERS else ""
+    return finding.kind, finding.what, where, asked
 
 
 def _alike(group: Group, results: Results) -> bool:

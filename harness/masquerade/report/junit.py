@@ -76,7 +76,7 @@ def _case(record: Record, results: Results) -> ET.Element:
     case = ET.Element(
         "testcase",
         classname=clean(f"masquerade.{record.machine}"),
-        name=clean(f"{record.action} {record.subject}"),
+        name=clean(record.id.rpartition("@")[0] if record.contract else f"{record.action} {record.subject}"),
         time=f"{record.seconds:.3f}",
     )
     shown = list(results.shown(record))

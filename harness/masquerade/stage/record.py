@@ -125,6 +125,12 @@ class Record:
     private_bytes: int | None = None
 
     @property
+    def contract(self) -> str:
+        """The contract that this check is of, as `calls/setup`; empty without one."""
+        kind, slash, rest = self.id.partition("/")
+        return f"{kind}/{rest.partition('/')[0]}" if slash and kind.isidentifier() else ""
+
+    @property
     def verdict(self) -> str:
         """The worst finding's kind, error-level findings before warn-level ones; `ok` when there is none."""
         for level in ("error", "warn"):

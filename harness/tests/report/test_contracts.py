@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 import jsonschema
 from rich.console import Console
 
 from masquerade.contracts import Broken
-from masquerade.report import json_report, terminal
+from masquerade.report import github, json_report, junit, terminal
 from masquerade.report.groups import distinct
 from masquerade.report.rows import cells
+from masquerade.stage.record import Finding, Line
 
 STALE = Broken("routes", "stale: row h100 no longer runs", "golden/routes.md", 7)
 
@@ -51,3 +54,24 @@ def test_a_broken_whole_of_several_lines_is_told_line_by_line(check, results) ->
     lines = console.export_text().splitlines()
     at = lines.index("  golden/routes.md:7: routes: no table")
     assert lines[at + 1 : at + 3] == ["    - gfx950 lost x", "    - ::error::y"]
+
+
+def test_two_contracts_on_one_function_are_told_apart(check, results, machines) -> None:
+    line = Line("kern/moe.py", 4, "def grid(n):", "kern.moe")
+    records = [
+        replace(
+            check("kern.moe:grid", "h100", Finding("call-mismatch", "answer", "call", line, message=message)),
+            id=f"calls/{name}/kern.moe:grid@h100",
+        )
+        for name, message in (("first", "want 9, got 10"), ("second", "want 131, got 132"))
+    ]
+    run = results(records, machines=machines[:1])
+    console = Console(width=120, record=True, file=io.StringIO())
+    terminal.show(run, console)
+    text = console.export_text()
+    assert text.count("call-mismatch  answer") == 2
+    assert "says: want 9, got 10" in text and "breaks calls/first\n" in text and "breaks calls/second\n" in text
+    names = {case.get("name") for case in ET.fromstring(junit.render(run).partition("\n")[2]).iter("testcase")}
+    assert names == {"calls/first/kern.moe:grid", "calls/second/kern.moe:grid"}
+    annotated = github.workflow_commands(run, lambda file: file)
+    assert "got 10" in annotated and "got 132" in annotated and "breaks calls/second" in annotated
