@@ -7,13 +7,25 @@ import torch
 
 from blockscale.kernels import configs
 from blockscale.kernels.fp8_block_gemm import w8a8_triton_block_scaled_mm
-from blockscale.kernels.triton import fp8_block_gemm_hopper_launch as hopper
 from blockscale.platforms import Arch
 
-hopper_card = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0) or not hopper.gluon.AVAILABLE,
-    reason="takes a card of sm_90 and a Triton with Gluon",
-)
+
+@pytest.fixture
+def hopper():
+    """The launcher. Imported by the tests and not before: other tests want the kernels imported for the interpreter."""
+    return pytest.importorskip("blockscale.kernels.triton.fp8_block_gemm_hopper_launch")
+
+
+@pytest.fixture
+def card(hopper):
+    """The launcher, on a Hopper card that can run its kernels."""
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0) or not hopper.gluon.AVAILABLE:
+        pytest.skip("takes a card of sm_90 and a Triton with Gluon")
+    if type(hopper.sum_splits.__globals__["_sum_splits"]).__name__ == "InterpretedFunction":
+        pytest.skip("the kernels are imported for Triton's interpreter in this process: run this file alone")
+    return hopper
+
+
 SHAPES = [(1, 128, 128), (7, 130, 272), (16, 256, 384), (33, 127, 304), (130, 72, 64), (200, 300, 2064)]
 SHAPES += [(385, 1000, 640), (1, 7168, 2048), (5, 1, 16), (300, 24, 16)]
 
@@ -40,12 +52,11 @@ def error(got, want):
     return (torch.linalg.vector_norm(got.cpu().double() - want) / torch.linalg.vector_norm(want)).item()
 
 
-@hopper_card
 @pytest.mark.parametrize("scales", [torch.float32, torch.float8_e8m0fnu])
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
-def test_equals_float64(m, n, k, scales):
+def test_equals_float64(m, n, k, scales, card):
     given = operands(m, n, k, scales)
-    assert hopper.serves(*given[:2], 128, 128)
+    assert card.serves(*given[:2], 128, 128)
     for dtype, limit in ((torch.bfloat16, 5e-3), (torch.float16, 5e-3), (torch.float32, 2e-3)):
         got = w8a8_triton_block_scaled_mm(*given, [128, 128], dtype)
         assert got.dtype == dtype and error(got, float64_answer(*given)) < limit
@@ -59,47 +70,34 @@ CONFIGS = [
 ]  # fmt: skip
 
 
-@hopper_card
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 264, 1296), (1000, 2500, 400)])
-def test_every_way_to_tile(m, n, k, config):
+def test_every_way_to_tile(m, n, k, config, card):
     """More tiles than programs at the second shape, so that programs go on to another tile."""
     given = operands(m, n, k)
-    got = hopper.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config)
+    got = card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config)
     assert error(got, float64_answer(*given)) < 5e-3
-    assert torch.equal(hopper.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
+    assert torch.equal(card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
 
 
-@hopper_card
-def test_scales_of_wider_blocks():
+def test_scales_of_wider_blocks(card):
     given = operands(20, 200, 1024, block=256)
     got = w8a8_triton_block_scaled_mm(*given, [128, 256], torch.bfloat16)
     assert error(got, float64_answer(*given, block=256)) < 5e-3
 
 
-@hopper_card
-def test_what_no_descriptor_takes_goes_the_portable_way():
+def test_what_no_descriptor_takes_goes_the_portable_way(card):
     given = operands(33, 127, 300)
-    assert not hopper.serves(*given[:2], 128, 128)
+    assert not card.serves(*given[:2], 128, 128)
     got = w8a8_triton_block_scaled_mm(*given, [128, 128], torch.bfloat16)
     assert error(got, float64_answer(*given)) < 5e-3
-
-
-@hopper_card
-def test_nothing_else_is_written():
-    """C lies in a larger tensor full of NaN, as an allocator would hand it out: the tails must not spill over."""
-    given = operands(70, 136, 256)
-    poisoned = torch.full((70 * 136 + 4096,), float("nan"), dtype=torch.bfloat16, device="cuda")
-    del poisoned
-    got = w8a8_triton_block_scaled_mm(*given, [128, 128], torch.bfloat16)
-    assert got.isfinite().all()
 
 
 @pytest.mark.parametrize(
     ("tiles", "steps", "programs", "most", "want"),
     [(56, 128, 132, 8, 2), (132, 56, 132, 8, 1), (17, 56, 132, 8, 7), (1, 1, 132, 8, 1), (500, 64, 132, 1, 1)],
 )
-def test_shares_of_k_fill_the_card(tiles, steps, programs, most, want):
+def test_shares_of_k_fill_the_card(tiles, steps, programs, most, want, hopper):
     assert hopper.even_split(tiles, steps, programs, most) == want
 
 

@@ -89,12 +89,11 @@ def _start(left, right, BLOCK_N: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def _load_scales(scales, one, stride, stride_one, step, steps, STEPS_PER_SCALE: gl.constexpr):
+def _load_scales(scales, one, step, steps, STEPS_PER_SCALE: gl.constexpr):
     """One step's scales: one for each row (or column) of the tile, and one for all of it. Zero past K, where the step
     that makes their number even may lie."""
     column, inside = step // STEPS_PER_SCALE, step < steps
-    each = gl.load(scales + column * stride, mask=inside, other=0)
-    return each, gl.load(one + column * stride_one, mask=inside, other=0)
+    return gl.load(scales + column, mask=inside, other=0), gl.load(one + column, mask=inside, other=0)
 
 
 @gluon.jit
@@ -133,7 +132,7 @@ def _multiply(
     left_scale, right_scale, out = scales_and_out
     left_tiles, right_tiles, full, empty = slots
     M, N, steps, units = sizes
-    (stride_left_scale, stride_right_scale, stride_left_column, stride_right_column) = s_strides
+    stride_left_scale, stride_right_scale = s_strides
     stride_out_split, stride_out_m, stride_out_n = c_strides
     layout: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 32]
@@ -150,14 +149,12 @@ def _multiply(
         if LEFT_ROWS == 1:
             scales = left_scale + gl.minimum(m, M - 1) * stride_left_scale
             one = right_scale + (tile_n * BLOCK_N // RIGHT_ROWS) * stride_right_scale
-            stride, stride_one = stride_left_column, stride_right_column
         else:
             scales = right_scale + gl.minimum(n, N - 1) * stride_right_scale
             one = left_scale + gl.minimum(row // LEFT_ROWS, (M - 1) // LEFT_ROWS) * stride_left_scale
-            stride, stride_one = stride_right_column, stride_left_column
         sum_ = gl.zeros((_ROWS, BLOCK_N), gl.float32, layout)
-        even_scales = _load_scales(scales, one, stride, stride_one, first, steps, STEPS_PER_SCALE)
-        odd_scales = _load_scales(scales, one, stride, stride_one, first + 1, steps, STEPS_PER_SCALE)
+        even_scales = _load_scales(scales, one, first, steps, STEPS_PER_SCALE)
+        odd_scales = _load_scales(scales, one, first + 1, steps, STEPS_PER_SCALE)
         # Two steps at a time: while the first product is added to the sum, the matrix unit makes the second.
         for step in range(first, last, 2):
             odd_slot, odd_phase = _next(slot, phase, STAGES)
@@ -166,8 +163,8 @@ def _multiply(
             even = _start(left_tiles.index(slot * WARPGROUPS + PART), right_tiles.index(slot), BLOCK_N, layout)
             odd = _start(left_tiles.index(odd_slot * WARPGROUPS + PART), right_tiles.index(odd_slot), BLOCK_N, layout)
             # The next two steps' scales are on their way meanwhile.
-            next_even = _load_scales(scales, one, stride, stride_one, step + 2, steps, STEPS_PER_SCALE)
-            next_odd = _load_scales(scales, one, stride, stride_one, step + 3, steps, STEPS_PER_SCALE)
+            next_even = _load_scales(scales, one, step + 2, steps, STEPS_PER_SCALE)
+            next_odd = _load_scales(scales, one, step + 3, steps, STEPS_PER_SCALE)
             even = hopper.warpgroup_mma_wait(1, deps=[even])
             hopper.mbarrier.arrive(empty.index(slot), count=1)
             sum_ = _add(sum_, even, even_scales, LEFT_ROWS)
@@ -206,8 +203,6 @@ def _gemm(
     units,  # tiles * SPLIT_K
     stride_left_scale,
     stride_right_scale,
-    stride_left_column,
-    stride_right_column,
     stride_out_split,
     stride_out_m,
     stride_out_n,
@@ -239,7 +234,7 @@ def _gemm(
     # Tuples hold what differs between launches; what the compiler must know goes beside them.
     slots = (left_tiles, right_tiles, full, empty)
     sizes = (M, N, steps, units)
-    s_strides = (stride_left_scale, stride_right_scale, stride_left_column, stride_right_column)
+    s_strides = (stride_left_scale, stride_right_scale)
     c_strides = (stride_out_split, stride_out_m, stride_out_n)
     given = (left_scale, right_scale, out)
     # The copying warp needs few registers; what it leaves is for the sums and products.

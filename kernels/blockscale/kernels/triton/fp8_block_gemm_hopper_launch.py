@@ -65,8 +65,6 @@ def fp8_block_gemm(
         tiles * split_k,
         left_scale.stride(0),
         right_scale.stride(0),
-        left_scale.stride(1),
-        right_scale.stride(1),
         M * N,
         stride_m,
         stride_n,
