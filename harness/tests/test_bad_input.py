@@ -28,7 +28,8 @@ def harm(run: Run, one: Stage):
             (after,) = one.run_all([case.check(on)])
             assert matches(after, case.fair(on)[0]), told(after)
         (server,) = one._servers
-        assert below(server.process.pid) == set()
+        # The servers that wear a machine go on; they have no child, and there is no other.
+        assert below(server.process.pid) <= set(server.dressed)
         assert Path.cwd() == folder
         return record
 

@@ -70,6 +70,8 @@ class _Server:
         theirs.close()
         self.socket = ours
         self.facts: dict[str, Any] = {}
+        #: Servers below it that wear a machine, as it said last.
+        self.dressed: tuple[int, ...] = ()
         self.ready = False
 
     def wait_ready(self) -> None:
@@ -313,6 +315,7 @@ class Stage:
                             else:
                                 yield self.record(check, _server_killed(), server.facts)
                         else:
+                            server.dressed = tuple(reply.get("dressed") or ())
                             yield self.record(check, reply, server.facts)
                         if waiting:
                             hand_out(server)

@@ -145,6 +145,7 @@ def loop(control: socket.socket, fresh: bool = False, dressed: Dressed | None = 
         reply = wardrobe.answer(request) if dressed is None and not fresh else None
         if reply is None:
             reply = answer(request, control, fresh, dressed, wardrobe.pids)
+        reply["dressed"] = sorted(wardrobe.pids)
         wire.send(control, reply)
 
 
