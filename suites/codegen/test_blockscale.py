@@ -55,7 +55,8 @@ def test_operands_that_are_widened_before_the_dot_lose_the_native_instruction(ed
 
 
 def test_scaled_operands_that_are_dequantized_lose_the_block_scaled_instruction(edited: Path) -> None:
-    replaced(edited, "kernels/ocp_mx_linear.py", "native = multiplies_mxfp4(arch)", "native = False")
+    native = "x_scales, multiplies_mxfp4(arch), config)"
+    replaced(edited, "kernels/ocp_mx_linear.py", native, "x_scales, False, config)")
     [found] = told(edited, "codegen/ocp-mx-linear/decode@mi355x").values()
     assert (
         "gfx950 lost block-scaled matrix instructions and native fp4 matrix instructions: "
