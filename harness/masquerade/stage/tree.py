@@ -139,27 +139,21 @@ class Tree(Dressed):
 
     def _try_apart(self, package: str, before: Snapshot) -> str:
         """How `package` looks when it is executed now; "" where it does not keep to itself."""
-        ours, theirs = socket.socketpair()
-        parent = os.getpid()
-        pid = self.fork()
+        pid, between = self._fork_branch()
         if not pid:
             try:
-                supervise.die_with_parent(parent)
-                supervise.adopt_orphans()
-                self._hold_alone(theirs)
                 grown = self._grow(("package", package))
                 if grown and not self.history[-1].events and changed_only(package, before):
-                    theirs.sendall(look(package).encode() or b" ")
+                    between.sendall(look(package).encode() or b" ")
             finally:
                 child._leave(0)
-        theirs.close()
-        with ours, suppress(OSError):
+        with between, suppress(OSError):
             if not ended(pid, self.control, self.timeout):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             supervise.end_descendants()
-            ours.setblocking(False)
-            return ours.recv(1 << 20).decode("utf-8", "replace")
+            between.setblocking(False)
+            return between.recv(1 << 20).decode("utf-8", "replace")
         return ""
 
     def _next(self, item: Item) -> Step | None:
@@ -201,29 +195,40 @@ class Tree(Dressed):
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
-        ours, theirs = socket.socketpair()
-        parent = os.getpid()
-        pid = self.fork()
+        pid, between = self._fork_branch()
         if not pid:
             try:
-                supervise.die_with_parent(parent)
-                supervise.adopt_orphans()
-                lives.move(parent, os.getpid())
-                self._hold_alone(theirs)
                 if self._grow(step):
-                    theirs.sendall(b"+")
-                    _, descriptors, _, _ = socket.recv_fds(theirs, 1, 1)
+                    between.sendall(b"+")
+                    _, descriptors, _, _ = socket.recv_fds(between, 1, 1)
                     self.control = socket.socket(fileno=descriptors[0])
                     back = self.visit(items)
-                    theirs.sendall(json.dumps([item.id for item in back]).encode())
+                    between.sendall(json.dumps([item.id for item in back]).encode())
                     child._leave(0)
             finally:
                 child._leave(70)
-        theirs.close()
-        with ours:
-            names = self._listen(ours, pid)
+        with between:
+            names = self._listen(between, pid)
         supervise.end_descendants()
         return [item for item in items if names is None or item.id in names]
+
+    def _fork_branch(self) -> tuple[int, socket.socket]:
+        """Fork a process that goes on from here: its pid, 0 in itself, and the socket between both."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        pid = self.fork()
+        if pid:
+            theirs.close()
+            return pid, ours
+        try:
+            ours.close()
+            supervise.die_with_parent(parent)
+            supervise.adopt_orphans()
+            lives.move(parent, os.getpid())
+            self._hold_alone(theirs)
+        except BaseException:
+            child._leave(70)
+        return 0, theirs
 
     def _hold_alone(self, kept: socket.socket) -> None:
         """Close every descriptor but `kept`: the subject's code comes next, and may write anything anywhere."""
