@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import venv
@@ -22,6 +23,8 @@ DOCS = ROOT / "docs"
 
 #: Pages whose blocks have tests of their own, beside the code that they are about.
 ELSEWHERE = {"contracts.md", "machines.md", "pytest.md"}
+#: Pages whose commands time a GPU: here it is tested that each script takes the options that are shown.
+ON_A_GPU = {"speed.md"}
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="not run from the repository")
@@ -172,7 +175,21 @@ def test_a_page_does_what_it_says(page, installed, tmp_path) -> None:
     follow(page, installed, tmp_path)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
+@pytest.mark.parametrize("page", sorted(ON_A_GPU))
+def test_a_command_that_takes_a_gpu_has_its_options(page) -> None:
+    pytest.importorskip("torch")
+    lines = "".join(block.text for block in blocks(page) if block.language == "sh").replace("\\\n", " ").splitlines()
+    assert lines
+    for python, script, *options in map(shlex.split, lines):
+        assert python == "python"
+        asked = subprocess.run(
+            [sys.executable, script, "--help"], cwd=ROOT, env=os.environ | {"PYTHONPATH": "kernels"},
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--\w+", asked.stdout))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE | ON_A_GPU])
 def test_no_command_is_shown_that_is_not_executed(page) -> None:
     assert not [block for block in blocks(page) if block.language in ("sh", "bash", "shell", "shell-session")]
     assert not re.search(r"^    \$ ", (DOCS / page).read_text(), re.M)
