@@ -106,7 +106,8 @@ def reporting(command: Command) -> Command:
                      help=f"Also write a report: {', '.join(f'{kind}:FILE' for kind in RENDERERS)}, or tell "
                           f"{' or '.join(DELIVER)}. json:- is standard output, and then nothing else is."),
         click.option("--level", type=kinds.Level(), multiple=True,
-                     help="How grave a kind of finding is: error, warn or off."),
+                     help="How grave a kind of finding is: error, warn or off. Warnings, if nothing is said, are"
+                          " env-mutation, subprocess, thread and native-load; all others are errors."),
     ]  # fmt: skip
     return _gather("reporting", options, _reporting)(command)
 
