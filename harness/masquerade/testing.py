@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from masquerade import machines
 from masquerade.report.text import clean, last_lines
+from masquerade.stage.findings import NOBODY
 
 if TYPE_CHECKING:
     from masquerade.machines import Machine
     from masquerade.stage import Finding, Record, Stage
 
 __all__ = ["close", "ensure_lazy", "explain", "shared_stage"]
-
-#: The owner of modules that a test forbids: no platform's name.
-_NOBODY = "nobody"
 
 _stages: dict[tuple[str | None, bool], Stage] = {}
 
@@ -85,7 +83,7 @@ def ensure_lazy(
     # What torch itself imports is loaded where torch is: only a stage without it sees that executed.
     preloaded = {name.partition(".")[0] for name in forbidden} <= vendors
     record = shared_stage(torch=preloaded).run(
-        module, machine, owners={**watched, _NOBODY: tuple(forbidden)}, path=path, **options
+        module, machine, owners={**watched, NOBODY: tuple(forbidden)}, path=path, **options
     )
     kinds = ("forbidden-import", "import-error", "crash", "exit", "timeout")
     broken = [finding for finding in record.findings if finding.kind in kinds]

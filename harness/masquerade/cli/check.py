@@ -42,7 +42,7 @@ CI = "CI"
     metavar="FILE",
     help="The configuration.  [default: the nearest masquerade.toml or pyproject.toml]",
 )
-@conditions(timeout=None)
+@conditions(timeout=None, limit="that of the contract")
 @staging
 @reporting
 @click.option("--all", "every", is_flag=True, help="List the modules without findings, too.")

@@ -82,9 +82,12 @@ class Reporting:
             write_all(self.targets, results)
 
 
-def conditions(*, timeout: float | None) -> Callable[[Command], Command]:
-    """Options of a check, handed on as `conditions`. `timeout` is the default of the time limit; None is no limit."""
-    limit = f"{timeout:g}" if timeout is not None else "none"
+def conditions(*, timeout: float | None, limit: str = "") -> Callable[[Command], Command]:
+    """Options of a check, handed on as `conditions`.
+
+    `timeout` is the default of the time limit, in seconds; where it is None, `limit` says in words what holds.
+    """
+    limit = limit or f"{timeout:g}"
     options = [
         click.option("--path", type=kinds.Directory(), multiple=True, help="Directory for the subject's sys.path."),
         click.option("--owner", "owners", type=kinds.Owner(), multiple=True,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--as", "machine", required=True, metavar="M", help="The machine to be.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@conditions(timeout=None)
+@conditions(timeout=None, limit="none")
 @reporting
 @click.pass_context
 def run(
@@ -31,7 +31,7 @@ def run(
     """Run a command as if on another machine, with all the Python processes that it starts.
 
     Standard input, standard output and the exit status are the command's own. What it did on that machine is told on
-    standard error when it has ended; findings do not change the exit status.
+    standard error when it has ended; findings do not change the exit status. It is 124 where --timeout ended the command.
 
     \b
     Examples:

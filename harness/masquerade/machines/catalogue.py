@@ -63,11 +63,18 @@ class Zoo:
         index: Mapping[str, str] = {name: name} if direct else {**self._index(), HERE.id: HERE.id}
         variant = variants.split(name, index)
         if variant is None:
-            message = f"unknown machine {name!r}; `masquerade machines` lists them"
-            raise UnknownMachineError(name, message, nearest(name.lower(), index))
+            raise self._unknown(name, index)
         if index[variant.base] == HERE.id:
             raise UnknownMachineError(name, f"{name}: the machine that one has takes no variant", [HERE.id])
         return variants.apply(self._machine(index[variant.base], variant.count), variant)
+
+    def _unknown(self, name: str, index: Mapping[str, str]) -> UnknownMachineError:
+        """The error for a name that no machine has; an arch has machines."""
+        having = [machine.id for machine in self.machines() if machine.arch == name.lower()]
+        if having:
+            return UnknownMachineError(name, f"{name} is an arch, not a machine", having)
+        message = f"unknown machine {name!r}; `masquerade machines` lists them"
+        return UnknownMachineError(name, message, nearest(name.lower(), index))
 
     def load(self, path: str | os.PathLike[str]) -> Machine:
         """The machine in a file, which may extend any other. Raises MachineError."""

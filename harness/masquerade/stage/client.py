@@ -393,10 +393,7 @@ class Stage:
         if found is None:
             raise StageError(f"the search for {name} failed: {str((reply or {}).get('output', ''))[-500:]}")
         if not found["modules"]:
-            near = found.get("near") or []
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            hint = meant or "; is its folder given with --path, or as path in the configuration?"
-            raise SubjectError(f"there is no module {name} in {self.python}{hint}")
+            raise SubjectError(f"there is no module {name} in {self.python}; {_hint(name, found.get('near') or [])}")
         return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
 
     def control(self) -> Record:
@@ -429,3 +426,11 @@ def _found(reply: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _server_killed() -> dict[str, Any]:
     note = "the subject ended the process that started it"
     return {"exit": -9, "closing": None, "events": [], "output": "", "notes": [note]}
+
+
+def _hint(name: str, near: Sequence[str]) -> str:
+    """Where a module that was not found may be: the layout with `src` first, for many projects have it."""
+    top = name.partition(".")[0]
+    if any(os.path.exists(os.path.join("src", file)) for file in (top, f"{top}.py")):
+        return f"src has {top}: say --path src, or path in the configuration"
+    return f"did you mean {' or '.join(near)}?" if near else "is its folder given with --path, or in the configuration?"

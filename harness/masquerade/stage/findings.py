@@ -30,6 +30,9 @@ TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
 #: Kinds that are judged while importing alone: a call may start processes and threads and load its own libraries.
 IMPORT_ONLY = frozenset({"env-mutation", "subprocess", "thread", "native-load"})
 
+#: The owner of what no platform may execute.
+NOBODY = "nobody"
+
 #: Standard-library modules that start programs for their caller's innocent question, as platform.platform() runs uname.
 INNOCENT = frozenset({"platform", "ctypes.util", "uuid", "sysconfig"})
 
@@ -246,7 +249,9 @@ class Judge:
                 return None
         message = ""
         if kind == "forbidden-import":
-            message = f"{event.get('module', what)} was executed; it belongs to {event.get('owner', '?')}"
+            owner = event.get("owner", "?")
+            message = f"{event.get('module', what)} was executed"
+            message += f"; it belongs to {owner}" if owner != NOBODY else ", which is forbidden here"
             if event.get("file") in self.touching:
                 message += ", and it touches a device"
         if event.get("pruned") is True:

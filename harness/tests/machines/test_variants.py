@@ -144,6 +144,13 @@ def test_install_adds_to_a_machine_that_has_a_variant() -> None:
     assert install(resolve("mi355x+aiter"), absent=["aiter"]).packages == {"present": {}, "absent": ["aiter"]}
 
 
+def test_an_arch_is_no_machine_and_gets_those_that_have_it() -> None:
+    with pytest.raises(UnknownMachineError, match=r"^gfx950 is an arch, not a machine; nearest: ") as caught:
+        resolve("gfx950")
+    assert "mi355x" in caught.value.nearest
+    assert {resolve(name).arch for name in caught.value.nearest} == {"gfx950"}
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [

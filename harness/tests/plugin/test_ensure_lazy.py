@@ -45,6 +45,7 @@ def test_an_eager_import_is_told_with_line_and_way(package) -> None:
     with pytest.raises(AssertionError) as error:
         ensure_lazy("pkg", machine="mi355x", forbidden=("heavy",), path=[path])
     assert str(error.value).splitlines()[0] == "importing pkg on mi355x executes heavy"
+    assert "heavy was executed, which is forbidden here" in str(error.value)
     rows = [row.strip() for row in str(error.value).splitlines()]
     assert rows[rows.index("pkg/kern.py:3") + 1] == "| import heavy.core"
     assert "pkg/__init__.py:2  | from pkg import kern" in rows[rows.index("by way of") :]

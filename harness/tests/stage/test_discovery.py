@@ -161,3 +161,10 @@ def test_the_stage_finds_in_the_subjects_interpreter_and_names_neighbours(one: S
         one.discover("found.layr", [str(tmp_path)])
     with pytest.raises(SubjectError, match="is its folder given with --path"):
         one.discover("qqqqqqq.zzz")
+
+
+def test_a_module_below_src_is_pointed_out(one, tmp_path, monkeypatch) -> None:
+    (tmp_path / "src" / "qqlaid").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SubjectError, match=r"no module qqlaid\.kern in .*; src has qqlaid: say --path src"):
+        one.discover("qqlaid.kern")
