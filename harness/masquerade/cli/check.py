@@ -144,6 +144,7 @@ def _overridden(configuration: Configuration, conditions: Conditions, reporting:
         levels=reporting.words,
         present=conditions.present,
         absent=conditions.absent,
+        stand_ins=conditions.stand_ins,
         timeout=conditions.timeout,
     )
 

@@ -68,8 +68,10 @@ class Run:
         from masquerade.cli.progress import progress
         from masquerade.stage import StageError
         from masquerade.stage.client import blind
+        from masquerade.stage.standins import stale
 
         self.planned = len(checks)
+        self.notes += stale(checks, stage.discover)
         self.host = {key: stage.facts.get(key) for key in HOST_FACTS}
         try:
             self.control = stage.control()

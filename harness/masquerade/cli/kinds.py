@@ -91,6 +91,22 @@ class Packages(ParamType):
         return packages or self.fail("names no package", param, ctx)
 
 
+class StandIns(ParamType):
+    """MODULE[=OTHER],... -> (module, other or "") of each."""
+
+    name = "MODULE[=OTHER],..."
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, str], ...]:
+        listed = [word.partition("=") for word in words(value)]
+        for module, equals, other in listed:
+            for name in (module, other) if equals else (module,):
+                if not _MODULE.fullmatch(name):
+                    self.fail(f"{name!r} is no module name; write it with dots, like pkg._C", param, ctx)
+        return tuple((module, other) for module, _, other in listed) or self.fail("names no module", param, ctx)
+
+
 class Function(ParamType):
     """MOD:FUNC -> as it stands."""
 

@@ -6,8 +6,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -40,6 +40,7 @@ class Conditions:
     timeout: float | None
     present: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     words: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
@@ -48,7 +49,8 @@ class Conditions:
 
     def as_arguments(self) -> dict[str, Any]:
         """For `Check` and `run_as`, which name them alike."""
-        return {"path": self.path, "env": self.env, "owners": self.owners, "timeout": self.timeout}
+        names = ("path", "env", "owners", "stand_ins", "timeout")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,9 @@ def conditions(*, timeout: float | None, limit: str = "") -> Callable[[Command],
                           "any=pynvml gives a module to all."),
         click.option("--present", type=kinds.Packages(), multiple=True, help="Optional packages that are installed."),
         click.option("--absent", type=kinds.Packages(), multiple=True, help="Packages that are not installed."),
+        click.option("--stand-in", "stand_ins", type=kinds.StandIns(), multiple=True,
+                     help="Modules that cannot load here and are replaced by stand-ins: their names can be held, not "
+                          "called. With =OTHER, module OTHER is executed in the place of it."),
         click.option("--env", type=kinds.Variable(), multiple=True, help="Environment variable of the subject."),
         click.option("--unset", type=kinds.VariableName(), multiple=True, help="Environment variable to take away."),
         click.option("--timeout", type=kinds.Seconds(), default=timeout, help=f"Time limit.  [default: {limit}]"),
@@ -148,6 +153,7 @@ def _conditions(
     owners: tuple[tuple[str, tuple[str, ...]], ...],
     present: tuple[tuple[str, ...], ...],
     absent: tuple[tuple[str, ...], ...],
+    stand_ins: tuple[tuple[tuple[str, str], ...], ...],
     env: tuple[tuple[str, str], ...],
     unset: tuple[str, ...],
     timeout: float | None,
@@ -156,6 +162,9 @@ def _conditions(
     away = {package for listed in absent for package in listed}
     if here & away:
         raise click.UsageError(f"both --present and --absent: {', '.join(sorted(here & away))}")
+    replaced = {module: adapter for listed in stand_ins for module, adapter in listed}
+    if away & replaced.keys():
+        raise click.UsageError(f"both --stand-in and --absent: {', '.join(sorted(away & replaced.keys()))}")
     variables: dict[str, str | None] = dict(env)
     if variables.keys() & set(unset):
         raise click.UsageError(f"both --env and --unset: {', '.join(sorted(variables.keys() & set(unset)))}")
@@ -167,6 +176,7 @@ def _conditions(
         timeout=timeout,
         present=tuple(sorted(here)),
         absent=tuple(sorted(away)),
+        stand_ins=replaced,
         words=owners,
     )
 

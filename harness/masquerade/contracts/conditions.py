@@ -30,6 +30,10 @@ def _owners(base: Owners, own: Owners) -> Owners:
     return reassign(base, own.items())
 
 
+def _stand_ins(base: Mapping[str, str], own: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: adapter for name, adapter in {**base, **own}.items() if adapter is not None}
+
+
 def _platforms() -> tuple[Machine, ...]:
     return tuple(resolve(name) for name in kinds.PLATFORMS)
 
@@ -65,6 +69,15 @@ class Conditions:
     )
     present: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Optional packages that are installed.", ())
     absent: tuple[str, ...] = setting(kinds.list_of(kinds.module), "Packages that are not installed.", ())
+    stand_ins: Mapping[str, str] = setting(
+        kinds.stand_ins,
+        "Modules that cannot load here, as compiled extensions, and are replaced: a list of them, whose names can be "
+        "held and not called; or a table, where the text beside a module names one of yours that is executed in its "
+        "place, and false takes a common one away. A contract's own come on top of the common ones.",
+        dict,
+        _stand_ins,
+        key="stand-ins",
+    )
     timeout: float = setting(kinds.positive_seconds, "Seconds that a check may take; 60 without it.", 60.0)
     settle: float = setting(
         kinds.seconds, "Seconds that threads may take to end after an import or a call; 1 without it.", 1.0
@@ -74,8 +87,13 @@ class Conditions:
         """What does not fit together, as (keys, message)."""
         if both := sorted(set(self.present) & set(self.absent)):
             yield ("absent",), f"both present and absent: {', '.join(both)}"
-        if (self.present or self.absent) and any(machine.platform == "here" for machine in self.machines):
-            yield ("machines",), "the machine here has the packages that are installed: none can be added or hidden"
+        if both := sorted(set(self.stand_ins) & set(self.absent)):
+            yield ("absent",), f"both replaced by a stand-in and absent: {', '.join(both)}"
+        if any(machine.platform == "here" for machine in self.machines):
+            if self.present or self.absent:
+                yield ("machines",), "the machine here has the packages that are installed: none can be added or hidden"
+            if self.stand_ins:
+                yield ("machines",), "the machine here has its own modules: no stand-in can take the place of one"
 
     def variants(self) -> tuple[Machine, ...]:
         """The machines with the packages of these conditions, each once."""
@@ -90,6 +108,7 @@ class Conditions:
         levels: Iterable[tuple[str, Level]] = (),
         present: Iterable[str] = (),
         absent: Iterable[str] = (),
+        stand_ins: Mapping[str, str] = MappingProxyType({}),
         timeout: float | None = None,
     ) -> Self:
         """With these on top: folders come first, and of two words on one thing the later counts."""
@@ -102,6 +121,7 @@ class Conditions:
             levels={**self.levels, **dict(levels)},
             present=tuple(name for name in here if name not in absent),
             absent=tuple(name for name in away if name not in present),
+            stand_ins={**self.stand_ins, **stand_ins},
             timeout=timeout or self.timeout,
         )
 
@@ -118,6 +138,7 @@ class Conditions:
             label=label,
             owners=self.owners,
             path=self.path,
+            stand_ins=self.stand_ins,
             env={**self.env, **more.pop("env", {})},
             timeout=self.timeout,
             settle=self.settle,

@@ -74,25 +74,33 @@ Kind = Callable[[Any, Place], T]
 
 @dataclass(frozen=True)
 class Setting:
-    """How a field is read: its kind, what it is for, and how it goes together with the value that holds for all."""
+    """How a field is read: its kind, what it is for, and how it goes together with the value that holds for all.
+
+    `key` is what the configuration calls it, where that is not the field's name.
+    """
 
     kind: Kind[Any]
     doc: str
     required: bool
     merge: Callable[[Any, Any], Any] | None = None
+    key: str = ""
 
 
-def setting(kind: Kind[T], doc: str, default: Any = dataclasses.MISSING, merge: Any = None) -> Any:
+def setting(kind: Kind[T], doc: str, default: Any = dataclasses.MISSING, merge: Any = None, key: str = "") -> Any:
     """A dataclass field that is read from the configuration. Required without a default; a callable makes one."""
-    metadata = {"setting": Setting(kind, doc, default is dataclasses.MISSING, merge)}
+    metadata = {"setting": Setting(kind, doc, default is dataclasses.MISSING, merge, key)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 def settings(cls: type) -> dict[str, Setting]:
-    """The settings of a class, by name, in the order in which they are declared."""
-    return {f.name: f.metadata["setting"] for f in dataclasses.fields(cls) if "setting" in f.metadata}
+    """The settings of a class by what the configuration calls them, in the order in which they are declared."""
+    return {declared.key or name: declared for name, declared in _fields(cls)}
+
+
+def _fields(cls: type) -> Iterator[tuple[str, Setting]]:
+    return ((f.name, f.metadata["setting"]) for f in dataclasses.fields(cls) if "setting" in f.metadata)
 
 
 def read(
@@ -113,16 +121,17 @@ def read(
         if key not in declared and key not in known:
             place.at(key).report(f"no such setting{hint(key, [*declared, *known])}")
     values = dict(given)
-    for name, declaration in declared.items():
+    for name, declaration in _fields(cls):
+        key = declaration.key or name
         inherited = getattr(base, name, dataclasses.MISSING)
-        if name in table:
-            values[name] = attempt(declaration.kind, table[name], place.at(name))
+        if key in table:
+            values[name] = attempt(declaration.kind, table[key], place.at(key))
             if declaration.merge and values[name] is not None and inherited is not dataclasses.MISSING:
                 values[name] = declaration.merge(inherited, values[name])
         elif inherited is not dataclasses.MISSING:
             values[name] = inherited
         elif declaration.required:
-            place.report(f"{name} is missing: {declaration.doc}")
+            place.report(f"{key} is missing: {declaration.doc}")
     if len(problems) > before:
         return None
     made = cls(**values)

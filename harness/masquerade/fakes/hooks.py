@@ -23,6 +23,7 @@ _IMPORTLIB: str = _find_real.__code__.co_filename
 _callbacks: dict[str, list[Callback]] = {}
 _hidden: set[str] = set()
 _served: dict[str, tuple[MakeSpec, bool]] = {}
+_replaced: dict[str, MakeSpec] = {}
 
 
 def on_import(name: str, callback: Callback) -> None:
@@ -60,6 +61,16 @@ def serve(name: str, make_spec: MakeSpec, *, instead: bool = False) -> None:
     _hidden.discard(name)
     if instead:
         forget(name)
+
+
+def replace(name: str, make_spec: MakeSpec) -> None:
+    """Let `make_spec(full_name)` answer for module `name` and all below it, whatever is found there."""
+    _install()
+    _replaced[name] = make_spec
+    forget(name)
+    parent, _, last = name.rpartition(".")
+    if parent in sys.modules:
+        vars(sys.modules[parent]).pop(last, None)
 
 
 def installed(name: str) -> bool:
@@ -128,9 +139,21 @@ def _is_folder(spec: ModuleSpec) -> bool:
     return spec.origin is None and spec.submodule_search_locations is not None
 
 
+def _replacement(name: str) -> MakeSpec | None:
+    """What makes the spec of a module that is replaced, or lies below one that is."""
+    above = name if _replaced else ""
+    while above:
+        if above in _replaced:
+            return _replaced[above]
+        above = above.rpartition(".")[0]
+    return None
+
+
 def _search(original: Callable[[], ModuleSpec | None], name: str) -> ModuleSpec | None:
     if name in _hidden:
         return None
+    if (replacement := _replacement(name)) is not None:
+        return _follow(replacement(name))
     top, dot, _ = name.partition(".")
     if top not in _served:
         return _follow(original())
@@ -156,7 +179,10 @@ def _install() -> None:
 
     def _find_spec(name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Find a module's spec."""
-        return None if name in _hidden else _follow(below(name, path, target))
+        if name in _hidden:
+            return None
+        replacement = _replacement(name)
+        return _follow(below(name, path, target) if replacement is None else replacement(name))
 
     PathFinder.find_spec = classmethod(find_spec)  # type: ignore[method-assign,assignment]
     _bootstrap._find_spec = _find_spec

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from . import distributions, hooks
-from .standins import StandInLoader, StandInName, is_stand_in
+from .standins import StandInLoader, give_names, is_stand_in
 from .world import UNKNOWN, UnknownValueError, World
 
 #: Answered by modules of their own (pynvml.py, amdsmi.py); only their metadata is looked up here.
@@ -75,14 +75,13 @@ def _maker(world: World, package: str, values: dict[str, Any]) -> hooks.MakeSpec
         if name == package and version != UNKNOWN:
             module.__dict__["__version__"] = version
 
+        give_names(world, module)
+        others = module.__dict__["__getattr__"]
+
         def __getattr__(attribute: str) -> Any:
             if attribute == "__version__" and name == package:
                 raise UnknownValueError(world.id, f"packages.present.{package}.version", f"{package}.__version__")
-            if attribute.startswith("__") and attribute.endswith("__"):
-                raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
-            value = StandInName(world.id, f"{name}.{attribute}")
-            module.__dict__[attribute] = value  # the same object the next time, as in any module
-            return value
+            return others(attribute)
 
         module.__dict__["__getattr__"] = __getattr__
 

@@ -9,20 +9,26 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from .hooks import like_importlib
-from .world import NoAnswerError
+from .world import NoAnswerError, World
 
 #: In front of the dotted path of a stand-in, in its origin and in the file name of its code.
 ROOT = "<masquerade stand-in>"
+
+#: The audit event of a stand-in that is executed; its argument is the name of the module that it stands for.
+EXECUTED = "masquerade.stand-in"
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
 
 
 class StandInLoader:
-    """Executes a stand-in: `fill(module)` sets its names, then `source` runs as its code."""
+    """Executes a stand-in: `fill(module)` sets its names, then `source`, which lies in `file` if anywhere, runs."""
 
-    def __init__(self, name: str, source: str, fill: Callable[[ModuleType], None], *, package: bool = True) -> None:
+    def __init__(
+        self, name: str, source: str, fill: Callable[[ModuleType], None], *, package: bool = True, file: str = ""
+    ) -> None:
         self.name, self.source, self.fill, self.package = name, source, fill, package
         self.path = origin(name, package)
+        self.file = file or self.path
 
     def spec(self) -> ModuleSpec:
         loader: Any = self  # a loader by what it does: importlib.abc is slow to import
@@ -37,6 +43,7 @@ class StandInLoader:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
+        sys.audit(EXECUTED, self.name)
         self.fill(module)
         _bootstrap._call_with_frames_removed(exec, self.get_code(self.name), module.__dict__)
 
@@ -44,7 +51,7 @@ class StandInLoader:
         return self.source
 
     def get_code(self, name: str) -> CodeType:
-        return compile(self.source, self.path, "exec")
+        return compile(self.source, self.file, "exec")
 
     def get_filename(self, name: str) -> str:
         return self.path
@@ -66,6 +73,20 @@ def origin(name: str, package: bool = True) -> str:
 
 def is_stand_in(module: ModuleType | None) -> bool:
     return isinstance(getattr(getattr(module, "__spec__", None), "loader", None), StandInLoader)
+
+
+def give_names(world: World, module: ModuleType) -> None:
+    """Let a stand-in have every name that it is asked for, the same object each time."""
+    name = module.__name__
+
+    def __getattr__(attribute: str) -> Any:
+        if attribute.startswith("__") and attribute.endswith("__"):
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        value = StandInName(world.id, f"{name}.{attribute}")
+        module.__dict__[attribute] = value
+        return value
+
+    module.__dict__["__getattr__"] = __getattr__
 
 
 class StandInName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from masquerade.report import standins
 from masquerade.report.groups import Group, distinct
 from masquerade.report.markdown import document
 from masquerade.report.results import Results
@@ -40,6 +41,10 @@ def workflow_commands(results: Results, locate: Locate) -> str:
         if len(found) > MOST_ANNOTATIONS:
             rest = plural(len(found) - MOST_ANNOTATIONS, f"more {command}")
             lines.append(f"masquerade: {rest} without an annotation, as GitHub shows {MOST_ANNOTATIONS} for a step")
+    if stood := standins.lines(results):
+        lines.append(
+            _written("notice", "stand-ins", None, [f"{standins.TITLE}:", *(f"| {line}" for line in stood)], locate)
+        )
     return "".join(f"{line}\n" for line in lines)
 
 

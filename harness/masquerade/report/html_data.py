@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from masquerade import __version__
+from masquerade.report import standins
 from masquerade.report.columns import SHORT
 from masquerade.report.groups import Group, distinct
 from masquerade.report.results import Results
@@ -47,6 +48,7 @@ def document(results: Results) -> dict[str, Any]:
         "severity": list(SEVERITY),
         "short": SHORT,
         "notes": [clean(note) for note in results.notes],
+        "standIns": {"title": standins.TITLE, "lines": standins.lines(results)},
         "broken": ["; ".join(map(clean, str(broken).split("\n"))) for broken in results.broken],
         "tables": [_golden(table) for table in results.golden],
         "groups": [tables.group(group) for group in groups],

@@ -40,6 +40,7 @@ def document(results: Results) -> dict[str, Any]:
         },
         "control": results.control.to_json() if results.control else None,
         "notes": list(results.notes),
+        "stand_ins": list(results.stand_ins),
         "broken": [asdict(broken) for broken in results.broken],
         "checks": [{**record.to_json(), **_own_levels(record, results)} for record in results.ordered],
     }

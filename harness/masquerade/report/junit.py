@@ -53,7 +53,8 @@ def _suite(machine: MachineColumn, records: list[Record], results: Results) -> E
         time=f"{sum(record.seconds for record in records):.3f}",
     )
     properties = ET.SubElement(suite, "properties")
-    for name, value in (("platform", machine.platform), ("arch", machine.arch)):
+    stood = [("stand-in", name) for name in dict.fromkeys(name for record in records for name in record.stand_ins)]
+    for name, value in (("platform", machine.platform), ("arch", machine.arch), *stood):
         ET.SubElement(properties, "property", name=name, value=clean(value))
     suite.extend(_case(record, results) for record in records)
     return suite

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from masquerade.report import standins
 from masquerade.report.groups import Group, beside_tables, distinct
 from masquerade.report.markdown_tables import changes, code, listed, matrix
 from masquerade.report.results import Results
@@ -40,6 +41,8 @@ def _blocks(results: Results) -> Iterator[str]:
     yield from map(_finding, platforms)
     yield from _folded("Fails alike on all machines: not a platform's doing", [g for g in errors if g.alike])
     yield from _folded("Warnings", [group for group in told if group.level == "warn"])
+    if stood := standins.lines(results):
+        yield "\n".join([f"#### {standins.TITLE}", "", *(f"- {code(line)}" for line in stood)])
 
 
 def _within(blocks: Sequence[str], limit: int) -> str:

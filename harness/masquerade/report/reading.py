@@ -90,6 +90,7 @@ def _record(check: dict[str, Any], levels: dict[str, Level]) -> Record:
         levels={**levels, **check.get("levels", {})},
         probes={name: Probe(row["count"], _lines(row["callers"])) for name, row in check.get("probes", {}).items()},
         allowed=tuple(_finding(finding) for finding in check.get("allowed", ())),
+        stand_ins=tuple(check.get("stand_ins", ())),
     )
     if record.verdict != check["verdict"]:
         raise ValueError(f"{record.id} says {check['verdict']!r}, and its findings make it {record.verdict!r}")

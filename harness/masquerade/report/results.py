@@ -61,6 +61,15 @@ class Results:
         """Every subject that has a record, once, in order."""
         return tuple(dict.fromkeys(record.subject for record in self.ordered))
 
+    @cached_property
+    def stand_ins(self) -> dict[str, list[Record]]:
+        """Modules in whose place a stand-in was executed, by name, each with the records of those checks."""
+        found: dict[str, list[Record]] = {}
+        for record in self.ordered:
+            for name in record.stand_ins:
+                found.setdefault(name, []).append(record)
+        return dict(sorted(found.items()))
+
     @property
     def noun(self) -> str:
         """What the subjects are called in a sentence."""

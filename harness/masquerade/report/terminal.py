@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from masquerade.contracts.golden import lines
-from masquerade.report import launches
+from masquerade.report import launches, standins
 from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, beside_tables, distinct
 from masquerade.report.matrix import tables
@@ -48,6 +48,7 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
         rows = [Text(clean(line)) for line in lines(table)]
         _list(console, Text(table.kind, style="bold red"), rows)
     _list(console, Text("Contracts that do not hold as a whole", style="bold"), map(_whole, results.broken))
+    _list(console, Text(standins.TITLE, style="bold"), (Text(f"  - {line}") for line in standins.lines(results)))
     _notes(console, results)
     console.print(closing_line(results, groups), soft_wrap=True)
 

@@ -26,8 +26,9 @@ class Check:
     subject: `pkg.mod` (imported) or `pkg.mod:func` (imported, then called with `args` and `kwargs`, which are JSON
     values). owners: platform -> dotted names of the modules that it owns; "any" owns what is nobody's. path: folders
     put first on the subject's sys.path. env: variables to set; None unsets. present, absent: packages to add to or to
-    take from the machine. timeout: seconds for the whole check. settle: seconds to wait for threads that the subject
-    left behind. memory: bytes of private memory that the check may have; None for no limit.
+    take from the machine. stand_ins: modules that are replaced -> the user's module that is executed in the place of
+    each, or "" for names alone. timeout: seconds for the whole check. settle: seconds to wait for threads that the
+    subject left behind. memory: bytes of private memory that the check may have; None for no limit.
     label: the id of the check and of its record; `action:subject@machine` without it.
 
     Of a call alone. factory: `pkg.mod:func` that is called in the child with `args` and `kwargs` and makes the real
@@ -44,6 +45,7 @@ class Check:
     env: Mapping[str, str | None] = field(default_factory=dict)
     present: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 60.0
     settle: float = 1.0
     memory: int | None = None
@@ -70,6 +72,14 @@ class Check:
     @property
     def id(self) -> str:
         return self.label or f"{self.action}:{self.subject}@{self.machine.id}"
+
+
+def replaced(machine: Machine, stand_ins: Mapping[str, str]) -> dict[str, Any]:
+    """The machine as the child sees it, with the modules that declared stand-ins replace."""
+    document = machine.to_json()
+    if stand_ins and machine.platform != "here":
+        document["packages"] = {**document["packages"], "stand_ins": dict(stand_ins)}
+    return document
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
-from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError
+from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError, replaced
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Record
 
@@ -202,13 +202,13 @@ class Stage:
 
     def request(self, check: Check) -> dict[str, Any]:
         machine = check.machine
-        if check.present or check.absent:
+        if check.present or check.absent or check.stand_ins:
             if machine.platform == "here":
-                why = "the machine here has the packages that are installed: no package can be added or hidden"
+                why = "the machine here has what is installed: no module can be added, hidden or replaced"
                 raise SubjectError(why)
             machine = machines.install(machine, check.present, check.absent)
         module, _, function = check.subject.partition(":")
-        document = machine.to_json()
+        document = replaced(machine, check.stand_ins)
         return {
             "id": check.id,
             "machine": document,

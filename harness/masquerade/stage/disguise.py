@@ -10,9 +10,10 @@ from typing import Any
 from masquerade.watch.recorder import Recorder
 
 #: The fakes, in the order in which they are put on. Each has install(world).
-FAKES = ("host", "packages", "pynvml", "amdsmi", "torch_runtime", "triton_driver")
+FAKES = ("host", "packages", "replaced", "pynvml", "amdsmi", "torch_runtime", "triton_driver")
 
-WATCHERS = ("audit", "devices", "environment", "exits", "imports", "launches", "native", "processes", "threads")
+WATCHERS = ("audit", "devices", "environment", "exits", "imports", "launches", "native",
+            "processes", "standins", "threads")  # fmt: skip
 
 
 def load() -> None:
@@ -43,7 +44,18 @@ def disguise(machine: Mapping[str, Any], folder: str = "") -> None:
 def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]]) -> Callable[[], int]:
     """Start all watchers; gives a function that counts the subject's live threads."""
     from masquerade.fakes.hooks import on_import
-    from masquerade.watch import audit, devices, environment, exits, imports, launches, native, processes, threads
+    from masquerade.watch import (
+        audit,
+        devices,
+        environment,
+        exits,
+        imports,
+        launches,
+        native,
+        processes,
+        standins,
+        threads,
+    )
 
     platform = real_platform() if machine["platform"] == "here" else machine["platform"]
     devices.install(recorder, on_import, platform)
@@ -56,6 +68,7 @@ def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, S
             **native.handlers(recorder, platform),
             **environment.handlers(recorder),
             **processes.handlers(recorder),
+            **standins.handlers(recorder),
         }
     )
     return alive

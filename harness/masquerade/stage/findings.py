@@ -140,6 +140,7 @@ class Judge:
             launches=launches(self.events, self.places),
             place=self._place(closing.get("place")),
             probes=self._probes(),
+            stand_ins=self._stand_ins(),
             private_bytes=private if isinstance(private := closing.get("private_bytes"), int) else None,
         )
 
@@ -176,6 +177,11 @@ class Judge:
             for name, count in (counts.items() if isinstance(counts, dict) else ())
             if isinstance(count, int)
         }
+
+    def _stand_ins(self) -> tuple[str, ...]:
+        """The stand-ins that were executed; of a package and what lies below it the package."""
+        names = {event["what"] for event in self.events if event["kind"] == "stand-in"}
+        return tuple(sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names)))
 
     def _finding(self, kind: str, what: str, event: Mapping[str, Any], message: str = "") -> Finding:
         stack = self.places.outer(frames(event.get("stack") or ()))

@@ -103,6 +103,7 @@ class Record:
     `allowed` are findings that a contract's allow-list excuses.
     `touch` is the worst device-touch level that was seen, also where it is allowed.
     `output` is the end of what the subject wrote on standard output and standard error.
+    `stand_ins` are modules in whose place a stand-in was executed: what the real one does was not seen.
     `private_bytes` is the memory that the child had to itself at its end, where Check.measure asked for it.
     """
 
@@ -122,6 +123,7 @@ class Record:
     place: Line | None = None
     probes: dict[str, Probe] = field(default_factory=dict)
     allowed: tuple[Finding, ...] = ()
+    stand_ins: tuple[str, ...] = ()
     private_bytes: int | None = None
 
     @property
@@ -167,6 +169,7 @@ class Record:
             "allowed": [f.to_json() for f in self.allowed],
             "probes": {name: probe.to_json() for name, probe in self.probes.items()},
             "launches": list(self.launches),
+            "stand_ins": list(self.stand_ins),
             "output": self.output,
             "notes": list(self.notes),
         }

@@ -23,6 +23,7 @@ from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, log
+from masquerade.stage.check import replaced
 from masquerade.stage.client import StageError, SubjectError
 from masquerade.stage.findings import Context, judge, parse
 from masquerade.stage.record import Level, Record, default_levels
@@ -127,6 +128,7 @@ def run_as(
     path: Sequence[str] = (),
     owners: Mapping[str, Sequence[str]] | None = None,
     levels: Mapping[str, Level] | None = None,
+    stand_ins: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> RunResult:
     """Run `command` as if on `machine`; standard input and output are the caller's own.
@@ -135,7 +137,7 @@ def run_as(
     known, StageError when the tool itself fails.
     """
     machine = machines.resolve(machine) if isinstance(machine, str) else machine
-    document = machine.to_json()
+    document = replaced(machine, stand_ins or {})
     folder = tempfile.mkdtemp(prefix="masquerade-run-")
     try:
         owners = machines.default_owners() if owners is None else owners

@@ -188,3 +188,13 @@ def test_a_factory_without_a_call_and_one_that_is_no_function_are_wrong_usage(ma
     assert "--factory makes arguments for a call: name a function, pkg:func" in done.stderr
     done = masquerade("scan", "pkg.kern:run", "--factory", "pkg.fine")
     assert done.exit_code == 2 and "'pkg.fine' is no function; write module and function" in done.stderr
+
+
+def test_stand_ins_are_handed_on_and_a_stale_one_is_told(masquerade, stage) -> None:
+    done = masquerade("scan", "pkg", "--stand-in", "pkg._C,ghost._C", "--stand-in", "pkg._moe_C=pkg")
+    assert done.exit_code == 0, done.output
+    assert {frozenset(check.stand_ins.items()) for check in stage.checks} == {
+        frozenset({("pkg._C", ""), ("ghost._C", ""), ("pkg._moe_C", "pkg")})
+    }
+    assert "note: stale: ghost._C has a stand-in, and there is no package ghost; take it out" in done.output
+    assert "pkg._C has" not in done.output

@@ -98,6 +98,11 @@ def test_every_mistake_is_told_at_once_with_its_line(mistakes) -> None:
         ("machines = []\n" + GOOD, "masquerade.toml:1: machines: an empty list checks nothing; name at least one"),
         ("machines = ['here']\npresent = ['aiter']" + GOOD, "machines: the machine here has the packages that are"),
         ("present = ['a']\nabsent = ['a']" + GOOD, "masquerade.toml:2: absent: both present and absent: a"),
+        ("absent = ['a._C']\nstand-ins = ['a._C']" + GOOD, "absent: both replaced by a stand-in and absent: a._C"),
+        ("machines = ['here']\nstand-ins = ['a._C']" + GOOD, "machines: the machine here has its own modules"),
+        ("stand-ins = ['a/b']" + GOOD, "toml:1: stand-ins[0]: expected a module name with dots"),
+        ("stand-ins = {'a._C' = true}" + GOOD, "toml:1: stand-ins.a._C: expected text in quotes, found true or false"),
+        ("stand_ins = []" + GOOD, "toml:1: stand_ins: no such setting; did you mean stand-ins?"),
         ("path = ['nowhere']" + GOOD, "masquerade.toml:1: path[0]: there is no 'nowhere' in "),
         ("python = 'no-such-python'" + GOOD, "masquerade.toml:1: python: there is no interpreter 'no-such-python'"),
         ("timeout = true" + GOOD, "masquerade.toml:1: timeout: expected a number of seconds, 0 or more, found true or"),
@@ -118,6 +123,19 @@ def test_text_that_is_no_utf8_is_told(project, tmp_path: Path) -> None:
     (tmp_path / "masquerade.toml").write_bytes(b"# fine\n# \xff\n")
     with pytest.raises(ConfigurationError, match=r"masquerade.toml:2: not TOML: expected UTF-8 text"):
         load(tmp_path)
+
+
+def test_stand_ins_of_a_contract_come_on_top_of_the_common_ones(project) -> None:
+    more = "stand-ins = {'pkg._C' = 'checks.extension', 'pkg._moe_C' = false, 'pkg._new' = 'checks.new'}\n"
+    configuration = project("stand-ins = ['pkg._C', 'pkg._moe_C', 'pkg._rocm_C']\n" + GOOD + more)
+    [contract] = configuration.contracts
+    assert configuration.stand_ins == {"pkg._C": "", "pkg._moe_C": "", "pkg._rocm_C": ""}
+    wanted = {"pkg._C": "checks.extension", "pkg._rocm_C": "", "pkg._new": "checks.new"}
+    assert contract.stand_ins == wanted
+    machine = contract.variants()[0]
+    assert contract.check("pkg", machine, "label").stand_ins == wanted
+    amended = configuration.amended(stand_ins={"pkg._C": ""})
+    assert amended.contracts[0].stand_ins == {**wanted, "pkg._C": ""}
 
 
 def test_what_holds_for_all_and_what_a_contract_says_itself(project, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_every_configuration_loads(tmp_path: Path, block: str) -> None:
 
 
 def test_there_is_something_to_test() -> None:
-    assert len(blocks("toml")) == 6 and len(blocks("sh")) == 2 and len(blocks("text")) == 4
+    assert len(blocks("toml")) == 7 and len(blocks("sh")) == 2 and len(blocks("text")) == 4
 
 
 def test_the_reference_is_what_the_code_reads() -> None:

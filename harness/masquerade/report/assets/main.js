@@ -48,8 +48,11 @@ function drawHead() {
   fill(byId("figures"), figures.map(([value, name]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
   const host = ["python", "torch", "system"].filter((key) => run.host[key]).map((key) => `${key} ${run.host[key]}`);
   byId("tool").textContent = [run.tool, ...host].join(" \u00b7 ");
-  byId("banner").hidden = !run.broken.length && !run.notes.length;
-  fill(byId("banner"), [["Contracts that do not hold as a whole", run.broken], ["Notes", run.notes]].map(([title, told]) =>
+  byId("banner").hidden = !run.broken.length && !run.notes.length && !run.standIns.lines.length;
+  const told = [
+    ["Contracts that do not hold as a whole", run.broken], [run.standIns.title, run.standIns.lines], ["Notes", run.notes],
+  ];
+  fill(byId("banner"), told.map(([title, told]) =>
     told.length > 0 && [h("strong", {}, title), h("ul", {}, told.map((row) => h("li", {}, row)))]));
 }
 
