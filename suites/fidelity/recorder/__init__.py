@@ -1,0 +1,1 @@
+"""Records what this machine answers to the probes. Needs Python and torch alone, and knows nothing of masquerade."""
