@@ -2,8 +2,8 @@
 
     python suites/fidelity/record.py -o fixtures/recordings/<machine>-torch<version>.json
 
-Needs Python 3.10 or newer and torch; pynvml, amdsmi and triton are asked where they are installed. docs/fidelity.md says
-what is in the file.
+Needs Python 3.10 or newer and torch; pynvml, amdsmi and triton are asked where they are installed. docs/fidelity.md
+says what is in the file.
 """
 
 from __future__ import annotations

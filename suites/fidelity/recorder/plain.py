@@ -1,4 +1,4 @@
-"""Answers as text that is the same on each machine of a kind: nothing in it names a card, a host, a person or a moment."""
+"""Answers as text that all machines of a kind share: nothing in it names a card, a host, a person or a moment."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _RULES = (
     # Folders of this host; device nodes are the same everywhere.
     (re.compile(r"(?<![\w./:<])/(?!dev/)(?:[^/\s:'\"()]+/)+"), "<folder>/"),
 )
+#: Where in torch's sources a warning comes from: builds have other folders.
+_WHERE = re.compile(r" ?\(Triggered internally at [^)]*\)")
 #: The C++ stack that some errors of torch carry differs between builds.
 _STACK = re.compile(r"\n?Exception raised from .*", re.S)
 
 
 def text(value: str) -> str:
     """`value` without what differs from card to card and from host to host."""
-    value = _STACK.sub("", value)
+    value = _WHERE.sub("", _STACK.sub("", value))
     for pattern, replacement in _RULES:
         value = pattern.sub(replacement, value)
     host = socket.gethostname()

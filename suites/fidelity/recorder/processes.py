@@ -66,13 +66,16 @@ class _Process:
 
     def gone(self) -> bool:
         """Whether an ended process has left, or has had its time for it."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # somebody else has waited for it
+            pid, status = self.pid, 0
         if not pid and time.monotonic() < self.deadline:
             return False
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)  # what it started
         if "child" not in self.result:
-            self.result["unfinished"] = self._killed or _status(status if pid else None)
+            self.result["unfinished"] = self._killed or _status(status)
         return True
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -90,9 +93,7 @@ class _Process:
         self.ended, self.deadline = True, time.monotonic() + GRACE
 
 
-def _status(status: int | None) -> str:
-    if status is None:
-        return "it could not be ended"
+def _status(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"ended by signal {-code}" if code < 0 else f"ended with status {code}"
 

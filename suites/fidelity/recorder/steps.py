@@ -35,7 +35,7 @@ def run_all(steps: Sequence[str]) -> Iterator[Answer]:
 
 
 def evaluate(step: str, names: dict[str, Any]) -> Answer:
-    """What one step answers: {"value": repr} or {"error": type, "message": text}, and "warnings" where there are some."""
+    """What one step answers: {"value": repr} or {"error": type, "message": text}, and its "warnings" if any."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

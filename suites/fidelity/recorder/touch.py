@@ -1,4 +1,4 @@
-"""How far a probe reached into a device: seen from inside by torch, from a forked child, and from outside by the kernel."""
+"""How far a probe reached into a device, as torch sees it, a forked child, and the kernel from outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inside() -> bool:
 
 
 def outside(pid: int) -> dict[str, list[str]] | None:
-    """The device nodes that a process has open, and the driver libraries that it has mapped. None where /proc is not."""
+    """The device nodes that a process has open and the driver libraries that it has mapped. None without /proc."""
     try:
         files = [_readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
