@@ -23,6 +23,10 @@ _LISTED = os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep)
 PYTHONS = [entry for entry in _LISTED if entry] or [PYTHON]
 
 
+# A test says itself where results are kept, if they should be: it may not depend on what another run left.
+os.environ["MASQUERADE_CACHE"] = "off"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes many minutes; runs only where it is asked for, with -m slow")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from masquerade.contracts import Broken
     from masquerade.contracts.golden import Comparison
     from masquerade.machines import Machine
+    from masquerade.remembered import Memory
     from masquerade.report.results import Results
     from masquerade.stage.client import Check
     from masquerade.stage.record import Record
@@ -63,8 +64,11 @@ class Run:
             raise click.UsageError(f"nothing to check: {', '.join(subjects)} holds no module")
         return list(found)
 
-    def check(self, stage: StagePort, checks: list[Check], flat: bool = False) -> None:
-        """Make the positive control, then all checks; `flat` pays for each module's whole import anew."""
+    def check(self, stage: StagePort, checks: list[Check], flat: bool = False, memory: Memory | None = None) -> None:
+        """Make the positive control, then all checks; `flat` pays for each module's whole import anew.
+
+        `memory` gives those whose results an earlier run left.
+        """
         from masquerade.cli.progress import progress
         from masquerade.stage import StageError
         from masquerade.stage.client import blind
@@ -77,8 +81,12 @@ class Run:
             self.control = stage.control()
             if blind(self.control):
                 raise ToolError(f"blind: the positive control, a known fault, gave {self.control.verdict}")
+            if memory is not None and not flat:
+                records = memory.scan(stage, checks)
+            else:
+                records = (stage.run_all if flat else stage.scan)(checks)
             with progress(len(checks)) as advance:
-                for record in (stage.run_all if flat else stage.scan)(checks):
+                for record in records:
                     self.records.append(record)
                     advance(record)
         except KeyboardInterrupt:

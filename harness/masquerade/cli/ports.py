@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class StagePort(Protocol):
-    """A started stage."""
+    """A started stage. `reads` has records tell what their checks read."""
+
+    reads: bool
 
     @property
     def facts(self) -> dict[str, Any]: ...

@@ -31,7 +31,8 @@ def run(
     """Run a command as if on another machine, with all the Python processes that it starts.
 
     Standard input, standard output and the exit status are the command's own. What it did on that machine is told on
-    standard error when it has ended; findings do not change the exit status. It is 124 where --timeout ended the command.
+    standard error when it has ended; findings do not change the exit status. It is 124 where --timeout ended the
+    command.
 
     \b
     Examples:

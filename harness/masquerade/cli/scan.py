@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 @click.option("--flat", is_flag=True,
               help="Import everything anew for each module. Else imports that modules share and that proved clean "
                    "are made once per machine, and what is found is confirmed anew.")  # fmt: skip
+@click.option(
+    "--cache/--no-cache",
+    default=True,
+    show_default=True,
+    help="Take results of earlier scans where nothing that a check read has changed since, and keep new ones.",
+)
 @click.option("--factory", type=kinds.Function(),
               help="A function of yours that makes the arguments of each function to call, in the child: a dict of "
                    "keyword arguments, a list of positional ones, or a pair of both.")  # fmt: skip
@@ -47,6 +53,7 @@ def scan(
     jobs: int,
     reporting: Reporting,
     flat: bool,
+    cache: bool,
     factory: str | None,
     every: bool,
 ) -> None:
@@ -63,6 +70,8 @@ def scan(
       masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
       masquerade scan mypackage.gemm:launch --factory arguments:gemm --path src --path . --on h200,mi355x
     """
+    from masquerade.remembered import open_memory
+
     ports: Ports = ctx.obj or Real()
     if not conditions.path:
         # As `python -c "import mypackage"` would find it.
@@ -75,7 +84,9 @@ def scan(
     run = Run(machines, reporting)
     with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
         modules = run.find(stage, subjects, conditions.path)
-        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels, factory), flat)
+        memory = open_memory(cache and isolation == "fork")
+        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels, factory), flat, memory)
+        run.notes += memory.told()
     run.report(every)
 
 

@@ -61,19 +61,20 @@ def _results(document: dict[str, Any]) -> Results:
     levels: dict[str, Level] = {**default_levels(), **document["levels"]}
     return Results(
         machines=tuple(MachineColumn(m["id"], m["platform"], m["arch"]) for m in document["machines"]),
-        records=tuple(_record(check, levels) for check in document["checks"]),
+        records=tuple(record_of(check, levels) for check in document["checks"]),
         planned=int(document["summary"]["planned"]),
         broken=tuple(Broken(**broken) for broken in document.get("broken", ())),
         host=dict(document["host"]),
         levels=levels,
-        control=_record(document["control"], levels) if document["control"] else None,
+        control=record_of(document["control"], levels) if document["control"] else None,
         notes=tuple(document["notes"]),
         interrupted=bool(document["interrupted"]),
         seconds=float(document["summary"]["seconds"]),
     )
 
 
-def _record(check: dict[str, Any], levels: dict[str, Level]) -> Record:
+def record_of(check: dict[str, Any], levels: dict[str, Level]) -> Record:
+    """A record, of its JSON. Raises KeyError, TypeError, ValueError or AttributeError for what is none."""
     record = Record(
         id=check["id"],
         subject=check["subject"],

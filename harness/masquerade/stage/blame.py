@@ -198,5 +198,3 @@ def actor(stack: Sequence[Frame], places: Places) -> str:
         if not places.in_stdlib(frame.file):
             return frame.module or "?"
     return "?"
-
-

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from masquerade.stage import calling, discovery, log
 from masquerade.stage.disguise import disguise, watch
+from masquerade.watch.reads import Reads, packed
 from masquerade.watch.recorder import encoder, recorder, row_reader
 
 #: Taken before a watcher wraps it: the children of a server that wears a machine start with the wrapped one.
@@ -91,13 +92,14 @@ def result_of(value: Any) -> Any:
 
 
 Append = Callable[[bytes], bool]
-Prepare = Callable[[dict[str, Any], Append, dict[str, str]], Callable[[], int]]
+Prepare = Callable[[dict[str, Any], Append, dict[str, str], Reads], Callable[[], int]]
 
 
-def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> NoReturn:
+def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None, reads: Reads | None = None) -> NoReturn:
     """Run the check that `request` describes and end the process. The log in `memory` tells what happened.
 
-    `ready` takes the place of `prepare` in a process that wears its disguise already.
+    `ready` takes the place of `prepare` in a process that wears its disguise already, and watches by `reads` what it
+    reads.
     """
     leave, getpid, owner = _leave, os.getpid, os.getpid()
     append, close = log.writer(memory)
@@ -112,6 +114,8 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> 
     settle: float = request.get("settle", 1.0)
     call = calling.Call(request, recorder(append, phase).note)
     answer, oracle = calling.oracle_answer, request.get("oracle")
+    reads = Reads() if reads is None else reads
+    start_reading, stop_reading, pack = reads.start, reads.stop, packed
     outcome: dict[str, Any] = {"ok": True, "result": None}
 
     try:
@@ -119,7 +123,7 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> 
             sys.path[:0] = request.get("path", [])
             close(encode(discovery.find(request["find"])).encode())
             leave(0)
-        alive = (ready or prepare)(request, append, phase)
+        alive = (ready or prepare)(request, append, phase, reads)
     except base as error:
         outcome = {"ok": False, "tool": True, "error": {**describe(error), "message": message(error)}}
         close(encode(outcome).encode())
@@ -144,6 +148,7 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> 
     lift = limited(request.get("memory_limit"))
     started = monotonic()
     try:
+        start_reading()
         module = import_module(subject)
         wait(alive, monotonic() + settle, monotonic, sleep)
         if function:
@@ -161,9 +166,13 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None) -> 
     outcome["seconds"] = monotonic() - started
     outcome["threads"] = alive()
     outcome["place"], outcome["probes"] = call.place, call.counts()
+    if request.get("reads"):
+        outcome["reads"] = pack(stop_reading())
     if request.get("measure"):
         outcome["private_bytes"] = private_bytes()
-    close(encode(outcome).encode())
+    if not close(encode(outcome).encode()):
+        outcome.pop("reads", None)  # more than the log has room for
+        close(encode(outcome).encode())
     # Exit functions run after the closing record: the server gives them a moment and takes what they do as events.
     phase["now"] = "exit"
     quietly(run_exit_functions)
@@ -235,12 +244,12 @@ def enter(request: dict[str, Any]) -> None:
     sys.argv[:] = [""]
 
 
-def prepare(request: dict[str, Any], append: Append, phase: dict[str, str]) -> Callable[[], int]:
+def prepare(request: dict[str, Any], append: Append, phase: dict[str, str], reads: Reads) -> Callable[[], int]:
     """Environment, path, fakes, watchers: all that comes before the subject. Gives the count of its live threads."""
     enter(request)
     disguise(request["machine"], folder=request.get("tools", ""))
     name_subject(request, append)
-    alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}))
+    alive = watch(recorder(append, phase), request["machine"], request.get("owners", {}), reads)
     take_signals()
     return alive
 

@@ -138,6 +138,8 @@ class Stage:
         self.isolation, self.jobs, self.torch = isolation, max(1, jobs), torch
         self.path = tuple(os.fspath(folder) for folder in path)
         self.agreement = fast.Agreement()
+        #: Have records tell what files their checks read.
+        self.reads = False
         self._lock = threading.Lock()
         self._servers: list[_Server] = []
         self._closed = False
@@ -228,6 +230,7 @@ class Stage:
             "settle": check.settle,
             "memory_limit": check.memory,
             "measure": check.measure,
+            "reads": self.reads,
         }
 
     def record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from masquerade.watch.reads import Reads
 from masquerade.watch.recorder import Recorder
 
 #: The fakes, in the order in which they are put on. Each has install(world).
@@ -41,7 +42,9 @@ def disguise(machine: Mapping[str, Any], folder: str = "") -> None:
         tools.use(world, folder)
 
 
-def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]]) -> Callable[[], int]:
+def watch(
+    recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, Sequence[str]], reads: Reads | None = None
+) -> Callable[[], int]:
     """Start all watchers; gives a function that counts the subject's live threads."""
     from masquerade.fakes.hooks import on_import
     from masquerade.watch import (
@@ -63,13 +66,12 @@ def watch(recorder: Recorder, machine: Mapping[str, Any], owners: Mapping[str, S
     exits.install(recorder)
     alive = threads.install(recorder)
     audit.listen(
-        {
-            **imports.handlers(recorder, owners, platform),
-            **native.handlers(recorder, platform),
-            **environment.handlers(recorder),
-            **processes.handlers(recorder),
-            **standins.handlers(recorder),
-        }
+        imports.handlers(recorder, owners, platform),
+        native.handlers(recorder, platform),
+        environment.handlers(recorder),
+        processes.handlers(recorder),
+        standins.handlers(recorder),
+        *((reads.handlers(),) if reads is not None else ()),
     )
     return alive
 

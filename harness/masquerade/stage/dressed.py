@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from masquerade.stage import child, supervise, wire
 from masquerade.stage.disguise import disguise, watch
+from masquerade.watch.reads import Reads
 from masquerade.watch.recorder import Recorder, recorder
 
 #: Seconds beyond a check's limit in which its server replies, unless the subject stopped it.
@@ -40,7 +41,8 @@ class Dressed:
         self.faked = request["machine"]["platform"] != "here"
         child.enter(request)
         disguise(request["machine"], folder=request.get("tools", ""))
-        self._alive = watch(self._relay(), request["machine"], request.get("owners", {}))
+        self.reads = Reads()
+        self._alive = watch(self._relay(), request["machine"], request.get("owners", {}), self.reads)
 
     def _relay(self) -> Recorder:
         """A recorder that passes on to the one of the present process."""
@@ -59,14 +61,16 @@ class Dressed:
     def leaf(self, request: dict[str, Any], memory: mmap) -> None:
         """Run one check in this process, which was forked for it."""
 
-        def ready(asked: dict[str, Any], append: child.Append, phase: dict[str, str]) -> Callable[[], int]:
+        def ready(
+            asked: dict[str, Any], append: child.Append, phase: dict[str, str], reads: Reads
+        ) -> Callable[[], int]:
             self.enter(asked)
             child.name_subject(asked, append)
             self.begin(append, asked)
             self._current["now"] = recorder(append, phase, self._origins)
             return self._alive
 
-        child.run(request, memory, ready)
+        child.run(request, memory, ready, self.reads)
 
     def enter(self, request: dict[str, Any]) -> None:
         """What the check's own request changes: its path. Its environment is the server's."""

@@ -11,13 +11,14 @@ import queue
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from masquerade.stage import wire
 from masquerade.stage.check import SILENCE
 from masquerade.stage.record import Record
+from masquerade.watch.reads import unpacked
 
 if TYPE_CHECKING:
     from masquerade.stage.check import Check
@@ -79,6 +80,8 @@ class Worker:
         self.stage, self.agreement, self.put = stage, agreement, put
         self.tree, self.flat_server = servers
         self.chunk: list[tuple[Check, Record]] = []
+        #: What a process of the tree had read when it was begun, in parts that others share.
+        self._read: dict[str, tuple[tuple[str, ...], ...]] = {}
 
     def work(self, group: Sequence[Check]) -> None:
         """Do all checks of a group."""
@@ -97,6 +100,7 @@ class Worker:
         False where the tree proved wrong about a clean module.
         """
         server = self.stage.server(self.tree)
+        self._read.clear()
         items = [[check.id, check.subject] for check in left.values()]
         reply, at = None, ""
         try:
@@ -111,8 +115,12 @@ class Worker:
                 if "flat" in reply:
                     self._flat_if_lost(left, str(reply["flat"]))
                     continue
+                if "above" in reply:
+                    above = self._read.get(str(reply["above"]), ())
+                    self._read[str(reply.get("base"))] = (*above, unpacked(reply.get("reads")))
+                    continue
                 check = left.pop(str(reply.get("id")), None)
-                if check is not None and not self._take(check, self.stage.record(check, reply, server.facts)):
+                if check is not None and not self._take(check, self._record(check, reply, server.facts)):
                     self.stage.replace(server)
                     return False
         except (wire.WireError, OSError):
@@ -123,6 +131,12 @@ class Worker:
         if reply is None:
             self.stage.replace(server)
         return True
+
+    def _record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
+        record = self.stage.record(check, reply, facts)
+        if record.reads is None:
+            return record
+        return replace(record, reads=(*self._read.get(str(reply.get("base")), ()), *record.reads))
 
     def _flat_if_lost(self, left: dict[str, Check], at: str) -> None:
         """A check that was begun and not answered ended the process above it."""

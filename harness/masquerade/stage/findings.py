@@ -24,6 +24,7 @@ from masquerade.stage.blame import (
 from masquerade.stage.launches import compiler_message, compiling, launches
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
 from masquerade.stage.restored import without_restored
+from masquerade.watch.reads import unpacked
 
 TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
 
@@ -142,6 +143,7 @@ class Judge:
             probes=self._probes(),
             stand_ins=self._stand_ins(),
             private_bytes=private if isinstance(private := closing.get("private_bytes"), int) else None,
+            reads=(unpacked(closing["reads"]),) if "reads" in closing else None,
         )
 
     def _notes(self) -> Iterable[str]:

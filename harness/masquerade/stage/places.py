@@ -6,6 +6,8 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from binascii import crc32
+from contextlib import suppress
 from typing import Any
 
 
@@ -22,3 +24,14 @@ def where_things_lie() -> dict[str, Any]:
         "stdlib": sorted({paths["stdlib"], paths["platstdlib"]}),
         "path": [entry for entry in sys.path if isinstance(entry, str)],
     }
+
+
+def loaded() -> int:
+    """A checksum of the files of all modules that this process has loaded: names, sizes and times."""
+    made = 0
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in sorted(file for file in files if isinstance(file, str)):
+        with suppress(OSError):
+            found = os.stat(file)
+            made = crc32(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode("utf-8", "surrogateescape"), made)
+    return made

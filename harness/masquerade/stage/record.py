@@ -105,6 +105,8 @@ class Record:
     `output` is the end of what the subject wrote on standard output and standard error.
     `stand_ins` are modules in whose place a stand-in was executed: what the real one does was not seen.
     `private_bytes` is the memory that the child had to itself at its end, where Check.measure asked for it.
+    `reads` are the files and folders (with a slash) that it read, where Stage.reads asked for them; those that several
+    checks share are one object.
     """
 
     id: str
@@ -125,6 +127,7 @@ class Record:
     allowed: tuple[Finding, ...] = ()
     stand_ins: tuple[str, ...] = ()
     private_bytes: int | None = None
+    reads: tuple[tuple[str, ...], ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def contract(self) -> str:

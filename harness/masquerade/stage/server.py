@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from masquerade.stage import child, disguise, log, pages, supervise, wire
 from masquerade.stage.dressed import Dressed, Wardrobe
-from masquerade.stage.places import where_things_lie
+from masquerade.stage.places import loaded, where_things_lie
 from masquerade.stage.tree import Item, Tree, ended
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
@@ -63,6 +63,7 @@ def preload(wanted: bool = True) -> dict[str, Any]:
         "system": platform.system(),
         "torch": torch_version,
         "torch_error": torch_error,
+        "loaded": loaded(),
         **where_things_lie(),
     }
 

@@ -35,6 +35,7 @@ from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.integrity import seal
 from masquerade.stage.units import NOTHING, Source, source_of
+from masquerade.watch.reads import packed
 from masquerade.watch.recorder import encoder, recorder
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
@@ -86,6 +87,8 @@ class Tree(Dressed):
         #: Packages that keep to themselves, and how each looks; "" for one that does not.
         self._apart: dict[str, str] = {}
         self._forking = False
+        #: What the steps so far read is told once, under this name; each check tells what it read beyond that.
+        self._base, self._branches, self._telling = "", 0, bool(request.get("reads"))
         self._threads = _native_threads()
         self._prefix = self._rows_of_an_import()
         self._hook()
@@ -195,13 +198,19 @@ class Tree(Dressed):
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
+        self._branches += 1
         pid, between = self._fork_branch()
         if not pid:
             try:
+                self.reads.start()
                 if self._grow(step):
+                    read = packed(self.reads.stop())
                     between.sendall(b"+")
                     _, descriptors, _, _ = socket.recv_fds(between, 1, 1)
                     self.control = socket.socket(fileno=descriptors[0])
+                    above, self._base, self._branches = self._base, f"{self._base}.{self._branches}", 0
+                    if self._telling:
+                        wire.send(self.control, {"base": self._base, "above": above, "reads": read})
                     back = self.visit(items)
                     between.sendall(json.dumps([item.id for item in back]).encode())
                     child._leave(0)
@@ -266,6 +275,7 @@ class Tree(Dressed):
     def _check(self, item: Item) -> None:
         wire.send(self.control, {"at": item.id})
         reply = self._answer(item.request, self)
+        reply["base"] = self._base
         printed = "".join(shared.output for shared in self.history)
         if printed:
             reply["output"] = (printed + reply["output"])[-_PRINTED:]

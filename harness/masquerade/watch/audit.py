@@ -9,16 +9,21 @@ from typing import Any
 Handler = Callable[[tuple[Any, ...]], None]
 
 
-def listen(handlers: Mapping[str, Handler]) -> None:
-    """Call `handlers[event](args)` for each audit event of that name.
+def listen(*watchers: Mapping[str, Handler]) -> None:
+    """Call `handlers[event](args)` of each watcher for each audit event of that name, in the order of the watchers.
 
     A handler must not raise: it would stop the subject.
     """
-    get = dict(handlers).get
+    handlers: dict[str, tuple[Handler, ...]] = {}
+    for watcher in watchers:
+        for event, handler in watcher.items():
+            handlers[event] = (*handlers.get(event, ()), handler)
+    get = handlers.get
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        handler = get(event)
-        if handler is not None:
-            handler(args)
+        found = get(event)
+        if found is not None:
+            for handler in found:
+                handler(args)
 
     sys.addaudithook(hook)

@@ -26,6 +26,7 @@ PROBE = Finding(
 class FakeStage:
     """Stands in for the ports, the stage and run_as. `findings` maps (subject, machine id) to what is found there."""
 
+    reads: bool = False
     packages: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"pkg": ("pkg", "pkg.kern", "pkg.fine")})
     findings: dict[tuple[str, str], tuple[Finding, ...]] = field(default_factory=dict)
     control_findings: tuple[Finding, ...] = (PROBE,)

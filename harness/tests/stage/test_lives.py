@@ -203,7 +203,7 @@ def test_a_torch_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: py
 
 def test_the_machine_here_has_no_packages_to_vary(one: Stage) -> None:
     assert one.run("json", on="here").verdict == "ok"
-    with pytest.raises(SubjectError, match="no package can be added or hidden"):
+    with pytest.raises(SubjectError, match="no module can be added, hidden or replaced"):
         one.run("json", on="here", present=("aiter",))
 
 

@@ -1,0 +1,167 @@
+"""A scan that takes from earlier ones what cannot have changed, and keeps what it finds anew."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from masquerade.remembered.conditions import surroundings
+from masquerade.remembered.contents import Contents, dependencies, digest, listing
+from masquerade.remembered.store import Row, Store
+from masquerade.report.reading import ReportError, record_of
+from masquerade.stage.check import Check
+from masquerade.stage.record import Record
+
+#: Where the results are, instead of the user's folder of caches; "off" for nowhere.
+VARIABLE = "MASQUERADE_CACHE"
+
+#: How a check may end and be a matter of the moment: another time it may end otherwise.
+_PASSING = frozenset({"timeout", "crash", "exit", "subprocess"})
+
+
+class Scanner(Protocol):
+    """What makes checks; a stage."""
+
+    reads: bool
+
+    @property
+    def facts(self) -> dict[str, Any]: ...
+
+    def scan(self, checks: Iterable[Check]) -> Iterator[Record]: ...
+
+
+def folder() -> Path | None:
+    """Where results are kept; None for nowhere."""
+    said = os.environ.get(VARIABLE, "")
+    if said == "off":
+        return None
+    return Path(said) if said else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "masquerade"
+
+
+class Memory:
+    """Results of earlier scans, for one run. Without a store it knows nothing and keeps nothing."""
+
+    def __init__(self, store: Store | None, why: str = "") -> None:
+        self.store = store
+        #: Why there is no store, though one was wanted.
+        self.why = why
+        #: Results that were taken from earlier runs.
+        self.recalled: list[Row] = []
+
+    def told(self) -> list[str]:
+        """What the reader of a report should know of it."""
+        count = len(self.recalled)
+        recalled = (
+            f"{count} of the results {'is' if count == 1 else 'are'} those of an earlier scan, since nothing that "
+        )
+        recalled += f"{'its check' if count == 1 else 'their checks'} read has changed; --no-cache makes all anew"
+        return [*([recalled] if count else []), *([self.why] if self.why else [])]
+
+    def scan(self, stage: Scanner, checks: Sequence[Check]) -> Iterator[Record]:
+        """As `stage.scan`, and first what need not be made anew."""
+        store = self.store
+        if store is None:
+            yield from stage.scan(checks)
+            return
+        stage.reads = True
+        started = time.time_ns()
+        contents = Contents(store.files())
+        keeper = _Keeper(store, contents, surroundings(stage.facts, contents), started)
+        try:
+            keys = {check.id: keeper.key(check) for check in checks}
+            known = store.results(key for key in keys.values() if key)
+            left = []
+            for check in checks:
+                row = known.get(keys[check.id])
+                record = keeper.recall(check, row) if row is not None else None
+                if row is None or record is None:
+                    left.append(check)
+                else:
+                    self.recalled.append(row)
+                    yield record
+            by_id = {check.id: check for check in left}
+            for record in stage.scan(left):
+                check = by_id[record.id]
+                keeper.keep(keys[check.id], check, record)
+                yield record
+        finally:
+            try:
+                store.close(contents.fresh, self.recalled)
+            except sqlite3.Error as error:
+                self.why = f"results could not be kept in {store.file}: {error}"
+
+
+class _Keeper:
+    """Knows which results still hold, and which may be kept."""
+
+    def __init__(self, store: Store, contents: Contents, surroundings: str, started: int) -> None:
+        self.store, self.contents, self.surroundings, self.started = store, contents, surroundings, started
+        self._signatures: dict[str, str] = {}
+        self._holding: dict[tuple[str, str], bool] = {}
+        self._names: dict[tuple[str, ...], tuple[str, tuple[str, ...], str, bool]] = {}
+
+    def key(self, check: Check) -> str:
+        """The key of a check's result; "" for one that is never kept: a call, or a check of the machine here."""
+        if check.action != "import" or check.machine.platform == "here" or check.measure:
+            return ""
+        signature = check.signature()
+        shared = self._signatures.get(signature)
+        if shared is None:
+            roots = "".join(f"{folder}\0{listing(folder)}\0" for folder in map(os.path.abspath, check.path))
+            shared = self._signatures[signature] = digest(f"{self.surroundings}\n{signature}\n{roots}".encode())
+        return digest(f"{shared}\n{check.id}\n{check.subject}".encode())
+
+    def recall(self, check: Check, row: Row) -> Record | None:
+        """The record of a row, if everything that it read is as it was."""
+        if not all(self._holds(name, made) for name, made in row.sets):
+            return None
+        try:
+            return record_of(row.record, dict(check.levels))
+        except (ReportError, KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+    def _holds(self, name: str, made: str) -> bool:
+        found = self._holding.get((name, made))
+        if found is None:
+            paths = self.store.paths(name)
+            found = self._holding[name, made] = bool(paths) and self.contents.together(paths) == made
+        return found
+
+    def keep(self, key: str, check: Check, record: Record) -> None:
+        """Keep a result, unless it may come out otherwise the next time."""
+        if not key or record.reads is None or any(finding.kind in _PASSING for finding in record.findings):
+            return
+        if record.notes:
+            return
+        parts = [self._named(paths) for paths in record.reads if paths]
+        if any(young for *_, young in parts):
+            return  # edited while the scan ran: who knows which content was executed
+        row = Row(key, tuple((name, made) for name, _, made, _ in parts), record.to_json())
+        self.store.add(row, {name: paths for name, paths, _, _ in parts})
+
+    def _named(self, read: tuple[str, ...]) -> tuple[str, tuple[str, ...], str, bool]:
+        """The name of a set of paths, the paths, their digest, and whether one of them changed during this run."""
+        found = self._names.get(read)
+        if found is None:
+            paths = tuple(dependencies(read))
+            name = digest("\n".join(paths).encode("utf-8", "surrogateescape"))
+            young = self.contents.newer_than(self.started, paths)
+            found = self._names[read] = name, paths, self.contents.together(paths), young
+        return found
+
+
+def open_memory(wanted: bool = True) -> Memory:
+    """The results that are kept on this host; none where they are not wanted, or cannot be read."""
+    place = folder() if wanted else None
+    if place is None:
+        return Memory(None)
+    try:
+        return Memory(Store(place))
+    except (sqlite3.Error, OSError) as error:
+        return Memory(
+            None, f"results of earlier scans cannot be used, {place}: {error}; {VARIABLE}=DIR puts them elsewhere"
+        )

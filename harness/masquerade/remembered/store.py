@@ -1,0 +1,117 @@
+"""The file that results are kept in: one SQLite database, which several runs may use at a time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from masquerade.remembered.contents import Seen
+
+#: Changes with the layout of the file: one of another layout is not read.
+_LAYOUT = 1
+
+#: Days that a result stays without being asked for.
+_DAYS = 14
+
+#: Results written at a time; what is not written yet is lost with an interrupted run.
+_AT_A_TIME = 200
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size, modified, changed, inode, digest) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sets (name TEXT PRIMARY KEY, paths BLOB, used INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, sets TEXT, record BLOB, used INTEGER) WITHOUT ROWID;
+"""
+
+
+class Row(NamedTuple):
+    """A result: its key, the sets of paths that it read with the digest of each, and the record as JSON."""
+
+    key: str
+    sets: tuple[tuple[str, str], ...]
+    record: dict[str, Any]
+
+
+class Store:
+    """Raises sqlite3.Error or OSError where the file cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / f"results-{_LAYOUT}.sqlite"
+        self._db = sqlite3.connect(self.file, timeout=30.0, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.executescript(_TABLES)
+        self._day = int(time.time() // 86400)
+        self._rows: list[Row] = []
+        self._sets: dict[str, tuple[str, ...]] = {}
+
+    def files(self) -> dict[str, tuple[Seen, str]]:
+        rows = self._db.execute("SELECT path, size, modified, changed, inode, digest FROM files")
+        return {path: (Seen(*look), made) for path, *look, made in rows}
+
+    def results(self, keys: Iterable[str]) -> dict[str, Row]:
+        """The results that are there, by key. One that cannot be read is none."""
+        wanted, found = list(keys), {}
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            marks = ",".join("?" * len(some))
+            for key, sets, record in self._db.execute(
+                f"SELECT key, sets, record FROM results WHERE key IN ({marks})", some
+            ):
+                with suppress(ValueError, zlib.error, TypeError):
+                    found[key] = Row(key, tuple(map(tuple, json.loads(sets))), json.loads(zlib.decompress(record)))
+        return found
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        """The paths of a set; empty for one that is not there."""
+        row = self._db.execute("SELECT paths FROM sets WHERE name = ?", (name,)).fetchone()
+        return tuple(zlib.decompress(row[0]).decode("utf-8", "surrogateescape").split("\n")) if row else ()
+
+    def add(self, row: Row, sets: Mapping[str, tuple[str, ...]]) -> None:
+        """Keep a result, with the sets that it names."""
+        self._rows.append(row)
+        self._sets.update(sets)
+        if len(self._rows) >= _AT_A_TIME:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was added."""
+        rows, self._rows = self._rows, []
+        sets, self._sets = self._sets, {}
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(
+                "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)",
+                ((name, zlib.compress("\n".join(paths).encode("utf-8", "surrogateescape"), 1), self._day)
+                 for name, paths in sets.items()),
+            )  # fmt: skip
+            self._db.executemany(
+                "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)",
+                ((row.key, json.dumps(row.sets), zlib.compress(json.dumps(row.record).encode(), 1), self._day)
+                 for row in rows),
+            )  # fmt: skip
+
+    def close(self, files: Mapping[str, tuple[Seen, str]], used: Iterable[Row]) -> None:
+        """Write everything, the digests of `files` too; results that nobody asked for lately go, those `used` stay."""
+        try:
+            self.write()
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
+                    ((path, *look, made) for path, (look, made) in files.items()),
+                )
+                rows = list(used)
+                self._db.executemany("UPDATE results SET used = ? WHERE key = ?", ((self._day, r.key) for r in rows))
+                names = {name for row in rows for name, _ in row.sets}
+                self._db.executemany("UPDATE sets SET used = ? WHERE name = ?", ((self._day, n) for n in names))
+                for table in ("results", "sets"):
+                    self._db.execute(f"DELETE FROM {table} WHERE used < ?", (self._day - _DAYS,))
+        finally:
+            self._db.close()
