@@ -20,7 +20,10 @@ def version(name):
         return None
 said = {"python": platform.python_version(), "executable": sys.executable, "fork": hasattr(os, "fork")}
 said["system"] = f"{platform.system()} {platform.release()} {platform.machine()}"
-said["triton"] = version("triton") if importlib.util.find_spec("triton") else None
+said["triton"] = None
+if importlib.util.find_spec("triton"):
+    known = [(version(name), name) for name in ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton-rocm")]
+    said["triton"] = next((found if name == "triton" else f"{found} ({name})" for found, name in known if found), None)
 said["torch"] = None
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:

@@ -1,6 +1,6 @@
 """What a contract may require of compiled kernels, in words, and what a change of their instructions means.
 
-The families of instruction are those of masquerade.watch.instructions, which names their sources.
+The families of instruction are those of masquerade.watch.instructions and .spirv, which name their sources.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ NONE, LEFT_OUT, NO_LAUNCH = "none", "left out", "no launch"
 _FP8 = {"e4m3", "e5m2", "fp8", "bf8", "f8f6f4", "mxf8f6f4"}
 _FP4 = {"e2m1", "mxf4", "mxf4nvf4"}
 
+#: Families that multiply nothing: loads and stores of blocks, and what a binary does not tell.
+_BLOCK_IO, _UNKNOWN = "2D block io", "unknown"
+
 MATRIX = "matrix instructions"
 _BLOCK_SCALED = "block-scaled matrix instructions"
 _NATIVE_FP8 = "native fp8 matrix instructions"
@@ -28,7 +31,8 @@ _NATIVE_FP4 = "native fp4 matrix instructions"
 
 #: What the families of a kernel may have in common, by name.
 _TRAITS: dict[str, Callable[[str], bool]] = {
-    MATRIX: lambda family: True,
+    MATRIX: lambda family: family not in (_BLOCK_IO, _UNKNOWN),
+    _BLOCK_IO: lambda family: family == _BLOCK_IO,
     _BLOCK_SCALED: lambda family: "block-scaled" in family,
     _NATIVE_FP4: lambda family: not _FP4.isdisjoint(_types(family)),
     _NATIVE_FP8: lambda family: not _FP8.isdisjoint(_types(family)),

@@ -8,42 +8,51 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from masquerade.fakes import triton_key
+from masquerade.fakes import triton_intel, triton_key
 from masquerade.fakes.binaries import resources
 from masquerade.fakes.hooks import on_import
-from masquerade.fakes.world import NoAnswerError, UnknownValueError, World
-
-
-class Properties(dict[str, Any]):
-    """Device properties as the driver's utilities give them; a value that the machine does not know raises if read."""
-
-    def __init__(self, world: World, index: int, values: dict[str, Any]) -> None:
-        super().__init__({key: value for key, value in values.items() if value is not None})
-        self._where = world.id, index
-
-    def __missing__(self, key: str) -> Any:
-        machine, index = self._where
-        raise UnknownValueError(machine, f"devices.{index}.{key}", f"triton get_device_properties()[{key!r}]")
+from masquerade.fakes.triton_properties import SHARED, Properties
+from masquerade.fakes.world import NoAnswerError, World
 
 
 def install(world: World) -> None:
-    """Answer for the NVIDIA and AMD drivers of a Triton that is imported later. Stock Triton has no Intel driver."""
-    if world.platform not in ("cuda", "rocm"):
+    """Answer for the drivers of a Triton that is imported later. Stock Triton has none for Intel: triton-xpu has."""
+    if world.platform not in ("cuda", "rocm", "xpu"):
         return
     triton_key.install()
-    on_import("triton.backends.nvidia.driver", lambda module: _answer(module, world, "Cuda"))
-    on_import("triton.backends.amd.driver", lambda module: _answer(module, world, "HIP"))
+    vendors = {
+        "nvidia": ("Cuda", _utils(world)),
+        "amd": ("HIP", _utils(world)),
+        "intel": ("XPU", triton_intel.utils(world)),
+    }
+    for vendor, (prefix, utils) in vendors.items():
+
+        def answer(module: Any, prefix: str = prefix, utils: type = utils) -> None:
+            _answer(vars(module), world, prefix, utils)
+
+        on_import(f"triton.backends.{vendor}.driver", answer)
+
+    def answer_copies(backends: Any) -> None:
+        # Before 3.4 Triton executes the drivers' files a second time, past the import system.
+        for vendor, backend in getattr(backends, "backends", {}).items():
+            namespace = getattr(backend.driver.__init__, "__globals__", {})
+            if namespace.get("__name__") == vendor and vendor in vendors:
+                _answer(namespace, world, *vendors[vendor])
+
+    on_import("triton.backends", answer_copies)
 
 
-def _answer(module: Any, world: World, prefix: str) -> None:
-    for name, replacement in ((f"{prefix}Utils", _utils(world)), (f"{prefix}Launcher", Launcher)):
-        if hasattr(module, name):
-            setattr(module, name, replacement)
-    driver = getattr(module, f"{prefix}Driver", None)
-    if driver is not None and hasattr(driver, "get_benchmarker"):
-        driver.get_benchmarker = lambda self: untimed
-    if hasattr(module, "_cuda_driver_is_active"):
-        module._cuda_driver_is_active = lambda: world.platform == "cuda" and world.count() > 0
+def _answer(driver: dict[str, Any], world: World, prefix: str, utils: type) -> None:
+    """Put answers into a driver's module."""
+    replacements: dict[str, Any] = {f"{prefix}Utils": utils, f"{prefix}Launcher": Launcher}
+    if prefix == "XPU":
+        replacements["compile_module_from_src"] = triton_intel.modules(world)
+    driver.update((name, replacement) for name, replacement in replacements.items() if name in driver)
+    driver_class = driver.get(f"{prefix}Driver")
+    if driver_class is not None and hasattr(driver_class, "get_benchmarker"):
+        driver_class.get_benchmarker = lambda self: untimed
+    if "_cuda_driver_is_active" in driver:
+        driver["_cuda_driver_is_active"] = lambda: world.platform == "cuda" and world.count() > 0
 
 
 def untimed(kernel_call: Callable[[], Any], *, quantiles: Sequence[float] = (), **options: Any) -> Any:
@@ -70,22 +79,7 @@ def _utils(world: World) -> type:
 
     class Utils:
         def get_device_properties(self, index: int) -> Properties:
-            device = world.visible()[index]
-            return Properties(
-                world,
-                index,
-                {
-                    "max_shared_mem": device.known("shared_memory_per_block_optin"),
-                    "max_num_regs": device.known("regs_per_multiprocessor"),
-                    "multiprocessor_count": device.known("multi_processor_count"),
-                    "warpSize": device.known("warp_size"),
-                    "sm_clock_rate": device.known("clock_rate"),
-                    "mem_clock_rate": device.known("memory_clock_rate"),
-                    "mem_bus_width": device.known("memory_bus_width"),
-                    # HIP's alone.
-                    "arch": device.known("gcn_arch_name") or None,
-                },
-            )
+            return Properties(world.visible()[index], SHARED)
 
         def load_binary(self, name: str, binary: bytes, shared: int, index: int) -> tuple[int, int, int, int, int]:
             """(module, function, registers, spilled words, most threads a block); -1 where the binary does not tell."""

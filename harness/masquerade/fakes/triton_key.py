@@ -17,10 +17,11 @@ from masquerade.fakes.hooks import on_import
 def install() -> None:
     """Answer for a Triton that is imported later."""
     on_import("triton.runtime.cache", _answer)
+    on_import("triton.compiler.compiler", _answer)  # where it was before Triton 3.4
 
 
 def _answer(module: Any) -> None:
-    if hasattr(module, "triton_key"):
+    if getattr(getattr(module, "triton_key", None), "__module__", "") == module.__name__:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__)))
         module.triton_key = functools.cache(lambda: key(folder))
 

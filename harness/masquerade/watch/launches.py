@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from masquerade.watch import spirv
 from masquerade.watch.instructions import families
 from masquerade.watch.recorder import Recorder
 
@@ -36,10 +37,11 @@ def install(recorder: Recorder, on_import: OnImport) -> None:
 def _follow(module: Any, recorder: Recorder) -> None:
     note, clock = recorder.note, time.monotonic
     kernel_class: Any = getattr(module, "CompiledKernel", None)
-    # Before 3.4 a compiled kernel is of another shape: its launches are not told.
-    if not isinstance(getattr(kernel_class, "run", None), property) or not hasattr(module, "compile"):
+    # Of another shape, a compiled kernel's launches are not told.
+    if not hasattr(kernel_class, "_init_handles") or not hasattr(module, "compile"):
         return
-    compile_kernel, init_handles, run = module.compile, kernel_class._init_handles, kernel_class.run.fget
+    compile_kernel, init_handles = module.compile, kernel_class._init_handles
+    run = getattr(kernel_class, "run", None)
     facts: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     @functools.wraps(compile_kernel)
@@ -77,20 +79,28 @@ def _follow(module: Any, recorder: Recorder) -> None:
                 pruned, raised = _tuned(sys._getframe(1)), type(error).__name__
                 note("out-of-resources", known["kernel"], message=needs, raised=raised, pruned=pruned, **known)
             raise
+        finally:
+            # Before Triton 3.4 the launcher is an attribute that loading sets, and no property.
+            if not isinstance(run, property) and "run" in vars(self):
+                self.run = watched(self, vars(self)["run"])
 
-    def launcher(self: Any) -> Any:
-        launch = run(self)
+    def watched(self: Any, launch: Any) -> Any:
+        if getattr(launch, "masquerade_watches", False):
+            return launch
         self_facts = told(self)
 
         def launched(*args: Any, **kwargs: Any) -> Any:
             note("launch", self_facts["kernel"], **_loaded(self, self_facts))
             return launch(*args, **kwargs)
 
+        launched.masquerade_watches = True  # type: ignore[attr-defined]
         return launched
 
     module.compile = compile
     kernel_class._init_handles = handles
-    kernel_class.run = property(launcher)
+    if isinstance(run, property) and run.fget is not None:
+        fget = run.fget
+        kernel_class.run = property(lambda self: watched(self, fget(self)))
 
 
 def _asked(src: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -121,20 +131,23 @@ def _name(key: Any, names: list[str]) -> str:
 
 
 def _target(target: Any) -> str:
-    return f"{target.backend}:{target.arch}" if hasattr(target, "arch") else ""
+    """`cuda:90`, `hip:gfx942`; Intel's arch is a table of properties, of which the name says most."""
+    arch = getattr(target, "arch", "")
+    arch = arch.get("name", "") if isinstance(arch, dict) else arch
+    return f"{target.backend}:{arch}" if arch else ""
 
 
 def _became(kernel: Any) -> dict[str, Any]:
     """What a compiled kernel is: resources that the compiler tells, and the matrix instructions of its assembly."""
     metadata, assembly = kernel.metadata, kernel.asm
-    text = next((assembly[name] for name in ("amdgcn", "ptx") if name in assembly), "")
+    found = next((assembly[name] for name in ("amdgcn", "ptx", "spv") if name in assembly), b"")
     return {
         "target": _target(metadata.target),
         "num_warps": metadata.num_warps,
         "num_stages": metadata.num_stages,
         "num_ctas": getattr(metadata, "num_ctas", 1),
         "shared": metadata.shared,
-        "instructions": families(text) if isinstance(text, str) else {},
+        "instructions": families(found) if isinstance(found, str) else spirv.families(found),
         "triton": str(getattr(sys.modules.get("triton"), "__version__", "")),
     }
 

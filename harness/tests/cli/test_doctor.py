@@ -60,6 +60,16 @@ def test_another_interpreter_answers_for_itself(tmp_path) -> None:
     assert told.executable.startswith(str(tmp_path))
 
 
+def test_intels_triton_is_a_triton(tmp_path) -> None:
+    venv.create(tmp_path / "env", with_pip=False)
+    [site] = (tmp_path / "env").glob("lib/python*/site-packages")
+    (site / "triton").mkdir()
+    (site / "triton/__init__.py").write_text("raise SystemExit('imported')\n")
+    (site / "triton_xpu-3.3.0b1.dist-info").mkdir()
+    (site / "triton_xpu-3.3.0b1.dist-info/METADATA").write_text("Name: triton-xpu\nVersion: 3.3.0b1\n")
+    assert ask(str(tmp_path / "env/bin/python")).triton == "3.3.0b1 (triton-xpu)"
+
+
 def test_a_build_is_read_from_its_version_file_and_never_imported(tmp_path) -> None:
     venv.create(tmp_path / "env", with_pip=False)
     [site] = (tmp_path / "env").glob("lib/python*/site-packages")

@@ -102,6 +102,13 @@ def test_another_instruction_is_one_sentence_on_the_line_of_the_kernel(gemm, com
          ("fits: _gemm", "sm_90 has no room for _gemm: it needs 3 of shared memory, and the limit is 2")),
         ('requires_on = { "large@h200" = ["no spills"], rocm = ["no spills"] }', {"spills": 12}, ["wgmma e4m3"], None),
         ('requires = ["no spills"]', {"spills": 0}, [], None),
+        ('requires = ["uses 2D block io"]', {}, ["dpas bf16"],
+         ("uses 2D block io: _gemm", "sm_90 does not use 2D block io: _gemm has dpas bf16")),
+        ('requires = ["uses 2D block io", "uses matrix instructions"]', {}, ["2D block io", "dpas bf16"], None),
+        ('requires = ["uses matrix instructions"]', {}, ["2D block io"],
+         ("uses matrix instructions: _gemm", "sm_90 does not use matrix instructions: _gemm has 2D block io")),
+        ('requires = ["uses matrix instructions"]', {}, ["unknown"],
+         ("uses matrix instructions: _gemm", "sm_90 does not use matrix instructions: _gemm has unknown")),
     ],
 )  # fmt: skip
 def test_a_broken_requirement_is_one_sentence(gemm, compiler, more, facts, families, want) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from blockscale.kernels.triton.language import tl, triton
+from blockscale.kernels.triton.language import tl, triton, wait_for_previous
 from blockscale.kernels.triton.scales import e4m3fn_to_fp16, load_scale, narrow
 
 _SUM_BLOCK = 256  # elements: small, so that also one row of C gives work to many multiprocessors
@@ -121,7 +121,7 @@ def _sum_splits(
     EARLY: tl.constexpr,  # launched while the kernel before still runs (sm_90 and later)
 ):
     if EARLY:
-        tl.extra.cuda.gdc_wait()
+        wait_for_previous()
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for split in tl.static_range(SPLIT_K):

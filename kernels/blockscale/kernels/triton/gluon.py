@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from blockscale.kernels.triton.language import triton
+from blockscale.kernels.triton.language import let_next_start, triton, wait_for_previous
 
 try:
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia import hopper
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-    from triton.language.extra.cuda import gdc_launch_dependents as let_next_start
-    from triton.language.extra.cuda import gdc_wait as wait_for_previous
 
     # Triton 3.8 gave the copies of the tensor memory accelerator new names.
     copy_in = getattr(hopper.tma, "async_load", None) or hopper.tma.async_copy_global_to_shared
@@ -24,10 +22,11 @@ except (ImportError, AttributeError):
         def jit(self, function: object) -> object:
             return function
 
-        constexpr = object
+        def constexpr(self, value: object) -> object:
+            return value
 
     gluon = gl = _Missing()
-    hopper = TensorDescriptor = copy_in = copy_out = let_next_start = wait_for_previous = None
+    hopper = TensorDescriptor = copy_in = copy_out = None
     AVAILABLE = False
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""`triton` and `tl`, or stand-ins where Triton is not installed, so that the kernels can be imported anywhere."""
+"""`triton` and `tl`, or stand-ins where Triton is not installed, so that the kernels can be imported anywhere.
+
+With them the two steps of a programmatic dependent launch, which only newer releases have, and Hopper alone needs.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +28,18 @@ except ImportError:
 
     triton = tl = _Missing()
 
-__all__ = ["tl", "triton"]
+try:
+    from triton.language.extra.cuda import gdc_launch_dependents as let_next_start
+    from triton.language.extra.cuda import gdc_wait as wait_for_previous
+except ImportError:
+    # Triton looks up the names in a branch that it does not compile, too: a release without them must find some.
+    @triton.jit
+    def let_next_start():
+        pass
+
+    @triton.jit
+    def wait_for_previous():
+        pass
+
+
+__all__ = ["let_next_start", "tl", "triton", "wait_for_previous"]

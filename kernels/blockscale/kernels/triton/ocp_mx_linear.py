@@ -9,7 +9,7 @@ import torch
 from blockscale.formats.mx import E2M1, ScaleRounding
 from blockscale.kernels.triton import mxfp4, mxfp4_hopper
 from blockscale.kernels.triton.fp8_block_gemm import sum_splits
-from blockscale.kernels.triton.language import tl, triton
+from blockscale.kernels.triton.language import let_next_start, tl, triton, wait_for_previous
 from blockscale.kernels.triton.scales import narrow
 
 
@@ -29,8 +29,8 @@ def _quantize(
     BLOCK_K: tl.constexpr,
 ):
     if HALVES:  # an arch whose kernels may start before the one before has ended
-        tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
+        let_next_start()
+        wait_for_previous()
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     k_start = tl.program_id(1) * BLOCK_K
     k = k_start + tl.arange(0, BLOCK_K)
@@ -88,8 +88,8 @@ def _gemm(
     NATIVE: tl.constexpr,  # multiply MXFP4 by MXFP4 in the matrix unit, else dequantize the weights to bf16
 ):
     if HALVES:
-        tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
+        let_next_start()
+        wait_for_previous()
     # The weights are the left operand: for few tokens they fill the tall side of the matrix instruction, and what has
     # been dequantized in registers can be used from there.
     tile = tl.program_id(0)
