@@ -72,8 +72,8 @@ class Conditions:
     stand_ins: Mapping[str, str] = setting(
         kinds.stand_ins,
         "Modules that cannot load here, as compiled extensions, and are replaced: a list of them, whose names can be "
-        "held and not called; or a table, where the text beside a module names one of yours that is executed in its "
-        "place, and false takes a common one away. A contract's own come on top of the common ones.",
+        "held and not called; or a table, where true beside a module says the same, text names a module of yours that "
+        "is executed in its place, and false takes a common one away. A contract's own come on top of the common ones.",
         dict,
         _stand_ins,
         key="stand-ins",

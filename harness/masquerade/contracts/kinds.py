@@ -153,12 +153,19 @@ variables = table_of(_variable, matching(r"[^=\x00]+", "the name of a variable")
 
 owners: Kind[dict[str, tuple[str, ...]]] = table_of(list_of(module), one_of(*PLATFORMS, ANY))
 
-_adapters = table_of(lambda value, place: None if value is False else module(value, place), module)
+
+def _stand_in(value: Any, place: Place) -> str | None:
+    if isinstance(value, bool):
+        return "" if value else None
+    return module(value, place)
+
+
+_adapters = table_of(_stand_in, module)
 _plain = list_of(module)
 
 
 def stand_ins(value: Any, place: Place) -> dict[str, str | None]:
-    """Modules that are replaced, and what is executed in the place of each: "" for nothing, None to replace it not."""
+    """Modules that are replaced -> what is executed in the place of each: "" for names alone, None to replace none."""
     if isinstance(value, Mapping):
         return _adapters(value, place)
     return dict.fromkeys(_plain(value, place), "")

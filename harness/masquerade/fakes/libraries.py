@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +29,7 @@ def install(world: World, nvml: Nvml) -> None:
         if not library.startswith("libnvidia-ml.so"):
             load(self, name, mode, handle, *rest, **named)
         elif absent:
-            sys.audit("ctypes.dlopen", name)  # it was tried, as on the real machine
+            # No event: who looks for NVML to learn that this is no CUDA machine has loaded nothing.
             raise OSError(f"{library}: cannot open shared object file: No such file or directory")
         else:
             self._name, self._handle = name, id(nvml)

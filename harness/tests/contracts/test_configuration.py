@@ -101,7 +101,7 @@ def test_every_mistake_is_told_at_once_with_its_line(mistakes) -> None:
         ("absent = ['a._C']\nstand-ins = ['a._C']" + GOOD, "absent: both replaced by a stand-in and absent: a._C"),
         ("machines = ['here']\nstand-ins = ['a._C']" + GOOD, "machines: the machine here has its own modules"),
         ("stand-ins = ['a/b']" + GOOD, "toml:1: stand-ins[0]: expected a module name with dots"),
-        ("stand-ins = {'a._C' = true}" + GOOD, "toml:1: stand-ins.a._C: expected text in quotes, found true or false"),
+        ("stand-ins = {'a._C' = 3}" + GOOD, "toml:1: stand-ins.a._C: expected text in quotes, found a number: 3"),
         ("stand_ins = []" + GOOD, "toml:1: stand_ins: no such setting; did you mean stand-ins?"),
         ("path = ['nowhere']" + GOOD, "masquerade.toml:1: path[0]: there is no 'nowhere' in "),
         ("python = 'no-such-python'" + GOOD, "masquerade.toml:1: python: there is no interpreter 'no-such-python'"),
@@ -126,11 +126,11 @@ def test_text_that_is_no_utf8_is_told(project, tmp_path: Path) -> None:
 
 
 def test_stand_ins_of_a_contract_come_on_top_of_the_common_ones(project) -> None:
-    more = "stand-ins = {'pkg._C' = 'checks.extension', 'pkg._moe_C' = false, 'pkg._new' = 'checks.new'}\n"
+    more = "stand-ins = {'pkg._C' = 'checks.one', 'pkg._moe_C' = false, 'pkg._new' = 'checks.new', 'pkg._x' = true}\n"
     configuration = project("stand-ins = ['pkg._C', 'pkg._moe_C', 'pkg._rocm_C']\n" + GOOD + more)
     [contract] = configuration.contracts
     assert configuration.stand_ins == {"pkg._C": "", "pkg._moe_C": "", "pkg._rocm_C": ""}
-    wanted = {"pkg._C": "checks.extension", "pkg._rocm_C": "", "pkg._new": "checks.new"}
+    wanted = {"pkg._C": "checks.one", "pkg._rocm_C": "", "pkg._new": "checks.new", "pkg._x": ""}
     assert contract.stand_ins == wanted
     machine = contract.variants()[0]
     assert contract.check("pkg", machine, "label").stand_ins == wanted
