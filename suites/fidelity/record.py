@@ -45,7 +45,7 @@ PACKAGES = ("torch", "triton", "nvidia-ml-py", "amdsmi", "pytorch-triton-rocm", 
 def main() -> int:
     options = _options()
     started = time.monotonic()
-    chosen = [probe for probe in probes.load() if options.only in probe.id]
+    chosen = [probe for probe in probes.load() if not options.only or probe.id in options.only]
     cache = _clean_environment()
     try:
         document = _record(chosen, options.jobs, options.limit, options.total)
@@ -65,7 +65,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Record what this machine answers to the probes of probes.txt.")
     parser.add_argument("-o", "--output", required=True, help="the JSON file to write")
-    parser.add_argument("--only", default="", metavar="TEXT", help="the probes with this text in their line")
+    parser.add_argument("--only", action="append", metavar="LINE", help="this probe alone; may be given more than once")
     parser.add_argument("-j", "--jobs", type=int, default=min(os.cpu_count() or 1, 16), help="probes at a time")
     parser.add_argument("--limit", type=float, default=20, help="seconds that one probe may take")
     parser.add_argument("--total", type=float, default=240, help="seconds after which no probe is begun any more")
