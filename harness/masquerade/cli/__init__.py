@@ -7,6 +7,7 @@ import click
 from masquerade import __version__
 from masquerade.cli.check import check
 from masquerade.cli.ci import ci
+from masquerade.cli.diff import diff
 from masquerade.cli.doctor import doctor
 from masquerade.cli.failures import Commands
 from masquerade.cli.machines import machines
@@ -30,5 +31,5 @@ def main() -> None:
     """
 
 
-for command in (scan, check, run, report, machines, ci, doctor):
+for command in (scan, check, run, report, diff, machines, ci, doctor):
     main.add_command(command)

@@ -31,7 +31,7 @@ def test_the_commands_that_there_are(masquerade) -> None:
     done = masquerade("--help")
     assert done.exit_code == 0
     listed = [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()]
-    assert listed == ["scan", "check", "run", "report", "machines", "ci", "doctor"]
+    assert listed == ["scan", "check", "run", "report", "diff", "machines", "ci", "doctor"]
     assert "130" in done.stdout, "the exit statuses are documented"
 
 
