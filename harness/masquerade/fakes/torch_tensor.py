@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import torch_hooks
+from masquerade.fakes import torch_dispatch, torch_hooks
 from masquerade.fakes.torch_c import Runtime
 from masquerade.fakes.world import NoAnswerError, World
 
@@ -117,6 +117,8 @@ def _register(torch: ModuleType, kind: str) -> None:
         @classmethod
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return run(func, args, kwargs or {})
+
+    torch_dispatch.prepare(torch, DeviceTensor)
 
     def current(device: Any) -> Any:
         module = getattr(torch, kind)
