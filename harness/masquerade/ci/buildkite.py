@@ -13,13 +13,18 @@ _MINUTES = 60
 #: An agent that was lost says nothing of the code. Source: Buildkite's documentation of retries, exit status -1.
 _RETRY = {"automatic": [{"exit_status": -1, "limit": 2}]}
 
+_SCHEDULED = 'build.source == "schedule" || build.source == "ui"'
 
-def pipeline(jobs: Sequence[Job], commands: Commands, queue: str) -> dict[str, Any]:
+
+def pipeline(jobs: Sequence[Job], commands: Commands, queue: str, scheduled: bool = False) -> dict[str, Any]:
     """The pipeline as plain values. `queue` is that of the jobs without hardware; the default one where it is empty.
 
-    Source: Buildkite's documentation of command steps.
+    With `scheduled` the steps run in builds of a schedule and in those that somebody starts, and not for pushes.
+
+    Sources: Buildkite's documentation of command steps, and of conditionals (build.source).
     """
-    return {"steps": [_step(job, place, commands, queue) for place, job in enumerate(jobs, start=1)]}
+    steps = [_step(job, place, commands, queue) for place, job in enumerate(jobs, start=1)]
+    return {"steps": [{**step, "if": _SCHEDULED} for step in steps] if scheduled else steps}
 
 
 def _step(job: Job, place: int, commands: Commands, queue: str) -> dict[str, Any]:

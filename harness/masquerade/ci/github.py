@@ -17,9 +17,9 @@ _NO_FORK = "github.event_name != 'pull_request' || github.event.pull_request.hea
 
 
 def pipeline(
-    jobs: Sequence[Job], commands: Commands, pythons: Sequence[str], runner: str, branch: str
+    jobs: Sequence[Job], commands: Commands, pythons: Sequence[str], runner: str, branch: str, schedule: str = ""
 ) -> dict[str, Any]:
-    """The workflow as plain values.
+    """The workflow as plain values. With `schedule`, as cron has it, it runs then and not for pushes.
 
     Nothing of the matrix is written into a script: it goes there as an environment variable. A job may read the
     repository and nothing else, and leaves no token behind.
@@ -33,9 +33,10 @@ def pipeline(
     for job in jobs:
         if job.hardware:
             made[f"hardware-{job.names[0].replace('.', '-').replace('+', '-')}"] = _lane(job, commands)
+    pushed: dict[str, Any] = {"push": {"branches": [branch]}, "pull_request": {}}
     return {
-        "name": "masquerade",
-        "on": {"push": {"branches": [branch]}, "pull_request": {}, "workflow_dispatch": {}},
+        "name": "masquerade, scheduled" if schedule else "masquerade",
+        "on": {**({"schedule": [{"cron": schedule}]} if schedule else pushed), "workflow_dispatch": {}},
         "permissions": {},
         "concurrency": {
             "group": "${{ github.workflow }}-${{ github.ref }}",

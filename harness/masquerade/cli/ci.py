@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from masquerade.ci.plan import Job
 
 _PYTHON = re.compile(r"3\.\d{1,2}")
+#: Five fields of numbers, as GitHub's workflow syntax has them.
+_CRON = re.compile(r"[\d*/,-]+( [\d*/,-]+){4}")
 
 #: Begins the head of each pipeline, and tells one that may be written over.
 _HEAD = "Made by:"
@@ -40,6 +42,9 @@ _OPTIONS = (
     click.option("--python", "pythons", multiple=True, metavar="X.Y",
                  help="Versions for GitHub to set up.  [default: 3.12]"),
     click.option("--branch", default="main", show_default=True, help="The branch whose pushes GitHub runs."),
+    click.option("--schedule", metavar="CRON",
+                 help="Run at these times of UTC, as cron writes them, and not for pushes. Buildkite keeps the times "
+                      "itself: the steps then run in builds of a schedule."),
     click.option("--install", metavar="REQUIREMENT",
                  help="What pip installs masquerade from in jobs of contracts: a version, a path in the checkout, or "
                       "'masquerade @ git+https://...'.  [default: this version, from the package index]"),
@@ -68,6 +73,8 @@ def _service(write: Callable[..., dict[str, Any]]) -> click.Command:
         from masquerade.ci.work import PlanError
         from masquerade.contracts import ConfigurationError
 
+        if options["schedule"] and not _CRON.fullmatch(options["schedule"]):
+            raise click.UsageError(f"--schedule {options['schedule']!r} is no time of cron; write it as '30 3 * * *'")
         for version in options["pythons"]:
             if not _PYTHON.fullmatch(version):
                 raise click.UsageError(f"--python {version!r} is no version; write it as 3.12")
@@ -136,7 +143,8 @@ def github(jobs: tuple[Job, ...], commands: Commands, options: dict[str, Any]) -
     from masquerade.ci import pins
     from masquerade.ci.github import pipeline
 
-    return pipeline(jobs, commands, options["pythons"] or ("3.12",), options["queue"] or pins.RUNNER, options["branch"])
+    return pipeline(jobs, commands, options["pythons"] or ("3.12",), options["queue"] or pins.RUNNER, options["branch"],
+                    options["schedule"] or "")  # fmt: skip
 
 
 @_service
@@ -144,4 +152,4 @@ def buildkite(jobs: tuple[Job, ...], commands: Commands, options: dict[str, Any]
     """Write a pipeline of Buildkite."""
     from masquerade.ci.buildkite import pipeline
 
-    return pipeline(jobs, commands, options["queue"] or "")
+    return pipeline(jobs, commands, options["queue"] or "", bool(options["schedule"]))

@@ -15,9 +15,14 @@ from masquerade.ci.work import tox_environments
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {"github": ROOT / ".github/workflows/masquerade.yml", "buildkite": ROOT / ".buildkite/pipeline.yml"}
+#: What takes long, and has its cause elsewhere, runs at night.
+NIGHTLY = {"github": ROOT / ".github/workflows/nightly.yml", "buildkite": ROOT / ".buildkite/nightly.yml"}
+ALL = [(service, files[service]) for files in (FILES, NIGHTLY) for service in files]
+
+each_file = pytest.mark.parametrize(("service", "file"), ALL, ids=[str(file.relative_to(ROOT)) for _, file in ALL])
 
 #: tox, and nothing else.
-_TOX = r"pipx run (?:--python python )?tox==[\d.]+ run -e ([\w,-]+)(?: -- --require-hardware \w+)?"
+_TOX = r"pipx run (?:--python python )?tox==[\d.]+ run -e ([\w,.-]+)(?: -- --require-hardware \w+)?"
 
 pytestmark = pytest.mark.skipif(not FILES["github"].exists(), reason="not run from the repository")
 
@@ -43,8 +48,8 @@ def environments(command: str) -> list[str]:
 
 @pytest.mark.parametrize("service", FILES)
 def test_every_environment_of_tox_is_run_by_one_job_and_none_is_missing(service, yaml, needs_tox) -> None:
-    made = yaml.safe_load(FILES[service].read_text())
-    run = [name for command in commands(service, made) for name in environments(command)]
+    made = [yaml.safe_load(files[service].read_text()) for files in (FILES, NIGHTLY)]
+    run = [name for each in made for command in commands(service, each) for name in environments(command)]
     assert sorted(run) == sorted(tox_environments(ROOT))
 
 
@@ -66,9 +71,9 @@ def test_lanes_of_hardware_name_a_queue_and_cannot_pass_by_skipping(service, yam
     )
 
 
-@pytest.mark.parametrize("service", FILES)
-def test_it_is_what_its_own_head_says(service, ci, needs_tox, monkeypatch) -> None:
-    text = FILES[service].read_text()
+@each_file
+def test_it_is_what_its_own_head_says(service, file, ci, needs_tox, monkeypatch) -> None:
+    text = file.read_text()
     monkeypatch.chdir(ROOT)
     _, _, said, *words = shlex.split(text.splitlines()[1].lstrip("# "))
     assert said == service

@@ -104,6 +104,18 @@ def test_steps_of_buildkite(ci, yaml, tox_project) -> None:
     assert len({step["key"] for step in (first, second, lane)}) == 3
 
 
+def test_a_schedule_takes_the_place_of_pushes(ci, yaml, tox_project) -> None:
+    words = ("--root", tox_project, "--schedule", "30 3 * * *")
+    made = workflow(ci, yaml, *words)
+    assert made[True] == {"schedule": [{"cron": "30 3 * * *"}], "workflow_dispatch": {}}, "YAML 1.1 reads `on` as true"
+    assert made["name"] != workflow(ci, yaml, "--root", tox_project)["name"], "a group of runs is told by the name"
+    steps = yaml.safe_load(ci("buildkite", *words).stdout)["steps"]
+    assert {step["if"] for step in steps} == {'build.source == "schedule" || build.source == "ui"'}
+    for wrong in ("daily", "30 3 * *", "30 3 * * * *", "30 3 * * *\nx"):
+        done = ci("github", "--root", tox_project, "--schedule", wrong)
+        assert done.exit_code == 2 and "write it as '30 3 * * *'" in done.output
+
+
 @pytest.mark.parametrize("service", ["github", "buildkite"])
 def test_contracts_are_checked_each_once_and_reported(ci, yaml, contracts_project, service) -> None:
     done = ci(service, "--root", contracts_project, "-n", 2)
