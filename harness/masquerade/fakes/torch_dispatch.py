@@ -51,7 +51,7 @@ def prepare(torch: ModuleType, faked: type) -> None:
     module = ModuleType(_MODULE)
     vars(module)[_CLASS] = _DTensor
 
-    class Asked(faked):  # type: ignore[misc, valid-type]
+    class Asked(faked):  # type: ignore[misc]
         @classmethod
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return args[0]

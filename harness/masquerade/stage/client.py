@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +23,7 @@ from masquerade.stage import bootstrap, fast, wire
 from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError, replaced
 from masquerade.stage.findings import Context, judge
 from masquerade.stage.record import Record
+from masquerade.stage.turns import Turns
 
 __all__ = ["Check", "Discovery", "Stage", "StageError", "SubjectError", "blind", "clean_environment"]
 
@@ -276,8 +276,8 @@ class Stage:
 
     def run_all(self, checks: Iterable[Check]) -> Iterator[Record]:
         """Run many checks, as many at a time as there are jobs; records come as they are ready."""
-        waiting = deque((check, 0) for check in checks)
-        if not waiting:
+        waiting = Turns(checks)
+        if not len(waiting):
             return
         self.start(min(self.jobs, len(waiting)))
         with selectors.DefaultSelector() as selector:
@@ -285,8 +285,8 @@ class Stage:
             deadlines: dict[_Server, float] = {}
 
             def hand_out(server: _Server) -> None:
-                check, tries = waiting.popleft()
-                request = self.request(check)
+                check, tries = waiting.take(server)
+                request = {**self.request(check), "more": waiting.more(check)}
                 try:
                     wire.send(server.socket, request)
                 except OSError:  # the server died while it had nothing to do
@@ -298,7 +298,7 @@ class Stage:
 
             for server in self._servers:
                 server.wait_ready()
-                if waiting:
+                if len(waiting):
                     hand_out(server)
             try:
                 while running:
@@ -314,13 +314,13 @@ class Stage:
                         if reply is None:
                             server = self.replace(server)
                             if tries == 0:
-                                waiting.appendleft((check, 1))
+                                waiting.again(check, 1)
                             else:
                                 yield self.record(check, _server_killed(), server.facts)
                         else:
                             server.dressed = tuple(reply.get("dressed") or ())
                             yield self.record(check, reply, server.facts)
-                        if waiting:
+                        if len(waiting):
                             hand_out(server)
             finally:
                 for server in running:

@@ -115,15 +115,17 @@ class Wardrobe:
     def answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """The reply of the server that wears the request's machine.
 
-        None where there is none: a machine that was not asked for lately does without, and so does a check that killed
-        its server.
+        None where there is none: a machine that was not asked for lately, and is not about to be, does without, and so
+        does a check that killed its server.
         """
         if "machine" not in request:
             return None
         names = ("machine", "tools", "owners", "env")
         worn: dict[str, Any] = {"path": [], **{name: request.get(name) for name in names}}
         key = json.dumps(worn)
-        server = self._servers.pop(key, None) or (self._dress(worn) if key in self._asked else None)
+        server = self._servers.pop(key, None) or (
+            self._dress(worn) if key in self._asked or request.get("more") else None
+        )
         if server is None:
             self._asked.append(key)
             return None

@@ -45,6 +45,15 @@ def test_one_server_wears_a_machine_for_all_its_checks(dressed: Stage, tmp_path:
     assert len(parents) == 1 and dressed.processes[0] not in parents
 
 
+def test_a_machine_that_will_be_asked_for_again_is_worn_from_the_first_check_on(bare: Stage, tmp_path: Path) -> None:
+    write(tmp_path, {"who.py": PARENT})
+    path, names = (str(tmp_path),), ("h200", "b580", "h200", "b580", "spr")
+    rows = [Check("who:parent", machines.resolve(name), path=path, label=str(n)) for n, name in enumerate(names)]
+    found = {record.id: record.result for record in bare.run_all(rows)}
+    assert found["0"] == found["2"] != found["1"] == found["3"] and bare.processes[0] not in (found["0"], found["1"])
+    assert found["4"] == bare.processes[0]
+
+
 def test_another_machine_and_another_environment_are_not_its(dressed: Stage, tmp_path: Path) -> None:
     write(
         tmp_path,
