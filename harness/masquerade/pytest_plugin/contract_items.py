@@ -27,7 +27,7 @@ class BrokenError(Exception):
 
 
 class ContractWarning(pytest.PytestWarning):
-    """A finding whose level is warn."""
+    """A finding whose level is warn, or a stand-in that is stale."""
 
 
 def add_configuration(config: pytest.Config) -> None:
@@ -76,7 +76,8 @@ class ConfigurationFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from masquerade import contracts
-        from masquerade.stage import StageError
+        from masquerade.stage import StageError, SubjectError
+        from masquerade.stage.standins import stale
 
         # Modules are found without torch: that starts fast, and imports none of them.
         finder = shared_stage(torch=False)
@@ -85,8 +86,11 @@ class ConfigurationFile(pytest.File):
             if self.configuration.python:
                 finder = shared_stage(self.configuration.python, torch=False)
             cases = contracts.collect(self.configuration.contracts, finder.discover)
-        except (contracts.ConfigurationError, StageError) as error:
+            notes = list(stale((case.check for case in cases), finder.discover))
+        except (contracts.ConfigurationError, StageError, SubjectError) as error:
             raise self.CollectError(str(error)) from None
+        for note in notes:
+            self.warn(ContractWarning(note))
         self.results = Results(self.configuration, self.session)
         by_contract: dict[str, list[Case]] = {contract.name: [] for contract in self.configuration.contracts}
         for case in cases:
@@ -175,6 +179,7 @@ class CaseItem(_ContractItem):
             ("machine", record.machine),
             ("platform", record.platform),
             ("verdict", record.verdict),
+            *(("stand-in", name) for name in record.stand_ins),
         ]
         if record.output:
             self.add_report_section("call", "stdout", record.output)

@@ -195,3 +195,47 @@ def test_collecting_thousands_of_items_is_quick_and_imports_no_torch(pytester, r
     loaded = (pytester.path / "loaded").read_text().split()
     assert "masquerade.contracts.runner" in loaded and not {"torch", "numpy", "rich", "click"} & set(loaded)
     result.stdout.fnmatch_lines(["pyproject.toml: 500*"])
+
+
+def test_stand_ins_are_properties_of_a_test_and_stale_ones_are_warned_of(run, pytester) -> None:
+    pytester.makepyfile(**{"pkg/__init__": "", "pkg/_C": "raise ImportError('libcuda')", "pkg/ops": "import pkg._C"})
+    pytester.makefile(
+        ".toml",
+        masquerade="""
+        machines = ["h100"]
+        stand-ins = ["pkg._C", "ghost._C"]
+        [[contracts]]
+        name = "lazy"
+        kind = "imports"
+        modules = ["pkg.ops"]
+        """,
+    )
+    result = run("--contracts", "--junit-xml=out.xml")
+    assert result.parseoutcomes()["passed"] == 2
+    result.stdout.fnmatch_lines(
+        ["*ContractWarning: stale: ghost._C has a stand-in, and there is no package ghost; take*"]
+    )
+    cases = ElementTree.parse(pytester.path / "out.xml").getroot().iter("testcase")
+    told = {
+        case.get("name"): [p.get("value") for p in case.iter("property") if p.get("name") == "stand-in"]
+        for case in cases
+    }
+    assert told["imports/lazy/pkg.ops@h100"] == ["pkg._C"]
+
+
+def test_a_stand_in_that_is_to_be_a_module_which_is_not_there_is_a_mistake(run, pytester) -> None:
+    pytester.makepyfile(**{"pkg/__init__": ""})
+    pytester.makefile(
+        ".toml",
+        masquerade="""
+        machines = ["h100"]
+        stand-ins = { "pkg._C" = "checks.gone" }
+        [[contracts]]
+        name = "lazy"
+        kind = "imports"
+        modules = ["pkg"]
+        """,
+    )
+    result = run("--contracts")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*the stand-in of pkg._C: there is no module checks.gone*"])
