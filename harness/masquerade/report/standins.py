@@ -5,7 +5,7 @@ from __future__ import annotations
 from masquerade.report.results import Results
 from masquerade.report.text import clean, clip, plural
 
-TITLE = "Stand-ins were executed in the place of these; what the real ones do was not seen"
+TITLE = "Not the real modules: stand-ins were executed in their place"
 
 _MOST_MACHINES = 8
 
