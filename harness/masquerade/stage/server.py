@@ -17,9 +17,10 @@ from mmap import mmap
 from typing import Any, NoReturn
 
 from masquerade.stage import child, disguise, log, pages, supervise, wire
+from masquerade.stage.branch import ended
 from masquerade.stage.dressed import Dressed, Wardrobe
 from masquerade.stage.places import loaded, where_things_lie
-from masquerade.stage.tree import Item, Tree, ended
+from masquerade.stage.tree import Item, Tree
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
 DEVICE_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")

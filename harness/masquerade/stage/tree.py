@@ -16,32 +16,28 @@ import importlib
 import itertools
 import json
 import os
-import select
 import signal
 import socket
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from mmap import mmap
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
 from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
+from masquerade.stage.branch import descriptors, ended, flush, native_threads
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.integrity import seal
+from masquerade.stage.steps import FILE, Step, code, has, is_of, loaded, ordinary
 from masquerade.stage.units import NOTHING, Source, source_of
 from masquerade.watch.reads import packed
 from masquerade.watch.recorder import encoder, recorder
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
-
-#: Stands in a stack for the line of whichever module shares an import, until that module's log is written.
-_FILE = "<masquerade: a shared import>"
 
 #: So many packages side by side are worth a look whether they keep to themselves.
 _SIDE_BY_SIDE = 4
@@ -52,8 +48,6 @@ _SHARE = 0.5
 #: Bytes kept of what a shared import printed.
 _PRINTED = 16_384
 
-#: A step of an import: ("package", name), ("import", module) or ("from", module, name, ...).
-Step = tuple[str, ...]
 Answer = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
@@ -89,7 +83,7 @@ class Tree(Dressed):
         self._forking = False
         #: What the steps so far read is told once, under this name; each check tells what it read beyond that.
         self._base, self._branches, self._telling = "", 0, bool(request.get("reads"))
-        self._threads = _native_threads()
+        self._threads = native_threads()
         self._prefix = self._rows_of_an_import()
         self._hook()
         self._intact = seal()
@@ -98,11 +92,11 @@ class Tree(Dressed):
 
     def visit(self, items: list[Item]) -> list[Item]:
         """Make all checks of `items`. Gives those that must be made before the last step."""
-        groups: dict[Step | None, list[Item]] = defaultdict(list)
-        back = []
+        back: list[Item] = []
         # A package's import may load the module, as it does before any import of that module. An import statement of
         # the module's own that comes back to it finds it half made.
         round_about = self._looked_up if self.history and self.history[-1].step[0] != "package" else ()
+        groups: dict[Step | None, list[Item]] = defaultdict(list)
         for item in items:
             if item.module in round_about:
                 back.append(item)
@@ -136,7 +130,7 @@ class Tree(Dressed):
             if step is not None and step[0] != "package":
                 above = {item.module.rpartition(".")[0] for item in group}
                 package = min(above)
-                if len(above) == 1 and not _loaded(package):  # shared within one package alone: in its natural order
+                if len(above) == 1 and not loaded(package):  # shared within one package alone: in its natural order
                     out["package", package] += out.pop(step)
         return out
 
@@ -164,7 +158,7 @@ class Tree(Dressed):
         parts = item.module.split(".")
         for length in range(1, len(parts)):
             package = ".".join(parts[:length])
-            if not _loaded(package):
+            if not loaded(package):
                 if length < len(parts) - 1 or not self._apart.get(package):
                     return "package", package
                 # Behind what the module imports from elsewhere.
@@ -177,24 +171,27 @@ class Tree(Dressed):
 
         None where the module's own code comes next, or something of that package.
         """
-        source = self._sources.get(item.module)
-        if source is None:
-            source = self._sources[item.module] = NOTHING if self._own_finders() else source_of(item.module)
-        for unit in source.units:
+        for unit in self._source(item.module).units:
             if later and (unit.module + ".").startswith(later + "."):
                 return None
-            if not _loaded(unit.module):
+            if not loaded(unit.module):
                 return "import", unit.module
-            if not _has(sys.modules[unit.module], unit.names):
+            if not has(sys.modules[unit.module], unit.names):
                 step = ("from", unit.module, *unit.names)
                 if all(shared.step != step for shared in self.history):
                     return step
         return None
 
+    def _source(self, module: str) -> Source:
+        source = self._sources.get(module)
+        if source is None:
+            source = self._sources[module] = NOTHING if self._own_finders() else source_of(module)
+        return source
+
     def _own_finders(self) -> bool:
         """Whether somebody is asked for modules before PathFinder is: what they answer is not ours to know."""
         before = itertools.takewhile(lambda finder: finder is not PathFinder, sys.meta_path)
-        return PathFinder not in sys.meta_path or any(not _ordinary(finder) for finder in before)
+        return PathFinder not in sys.meta_path or any(not ordinary(finder) for finder in before)
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
@@ -289,9 +286,9 @@ class Tree(Dressed):
         kept = events.append
         self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
         self._looked_up.clear()
-        held = _descriptors()
+        held = descriptors()
         output = os.memfd_create("masquerade-output")
-        _flush()
+        flush()
         streams = [os.dup(fd) for fd in (1, 2)]
         try:
             os.dup2(output, 1)
@@ -299,11 +296,11 @@ class Tree(Dressed):
             if step[0] == "package":
                 importlib.import_module(step[1])
             else:
-                exec(_code(step), {"__name__": _FILE, "__builtins__": __builtins__})
+                exec(code(step), {"__name__": FILE, "__builtins__": __builtins__})
         except BaseException:
             return False
         finally:
-            _flush()
+            flush()
             for fd, stream in enumerate(streams, start=1):
                 os.dup2(stream, fd)
                 os.close(stream)
@@ -313,8 +310,8 @@ class Tree(Dressed):
         self._current["now"] = nobody(self._origins)
         if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
             return False
-        threads = self._alive() > 0 or _native_threads() > self._threads
-        if threads or _descriptors() - held or supervise._children() or not self._intact():
+        threads = self._alive() > 0 or native_threads() > self._threads
+        if threads or descriptors() - held or supervise._children() or not self._intact():
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork
@@ -371,11 +368,11 @@ class Tree(Dressed):
     def _replayed(self, module: str) -> list[bytes]:
         """The events of all shared steps, as they are where `module` makes them itself."""
         encode = encoder()
-        placeholder = encode([_FILE, 1, "<module>", _FILE]).encode()
+        placeholder = encode([FILE, 1, "<module>", FILE]).encode()
         source = self._sources.get(module, NOTHING)
         out = []
         for shared in self.history:
-            line = next((unit.line for unit in source.units if _is(unit, shared.step)), 0)
+            line = next((unit.line for unit in source.units if is_of(unit, shared.step)), 0)
             row = encode([source.file, line, "<module>", module]).encode()
             whole = self._prefix + b"," + row if self._prefix else row
             out += [event.replace(placeholder, whole) for event in shared.events]
@@ -391,97 +388,3 @@ class Tree(Dressed):
     def leaf(self, request: dict[str, Any], memory: mmap) -> None:
         lives.move(os.getppid(), os.getpid())
         super().leaf(request, memory)
-
-
-def _end(pid: int) -> None:
-    """Give a branch the time to end its own check, then end it and what it left."""
-    process = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    if not poll.poll(1000):
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    with suppress(OSError):
-        os.waitpid(pid, 0)
-    supervise.end_descendants()
-
-
-def _code(step: Step) -> Any:
-    kind, module, *names = step
-    text = f"import {module}" if kind == "import" else f"from {module} import {', '.join(names)}"
-    return compile(text, _FILE, "exec")
-
-
-def _is(unit: Any, step: Step) -> bool:
-    return step[0] != "package" and unit.module == step[1] and (step[0] == "import" or unit.names == step[2:])
-
-
-def _loaded(name: str) -> bool:
-    """Whether an import of `name` finds it, and all packages above it, done."""
-    while name:
-        module = sys.modules.get(name)
-        if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
-            return False
-        name = name.rpartition(".")[0]
-    return True
-
-
-def _has(module: Any, names: tuple[str, ...]) -> bool:
-    """Whether `from module import names` executes nothing: all are plain attributes of a plain module."""
-    lookup: Any = type(module).__getattribute__
-    if lookup is not ModuleType.__getattribute__:
-        return not names
-    space = vars(module)
-    return all(name in space for name in names)
-
-
-#: Where the finders are defined that leave a package's modules to PathFinder. An editable install serves top-level
-#: names alone.
-_ORDINARY = ("masquerade", "_frozen_importlib", "_distutils_hack", "six", "__editable__")
-
-
-def _ordinary(finder: Any) -> bool:
-    cls = finder if isinstance(finder, type) else type(finder)
-    return str(getattr(cls, "__module__", "")).startswith(_ORDINARY)
-
-
-def _descriptors() -> frozenset[str]:
-    """The open descriptors; a shared one that a subject opened would be closed with the tool's own."""
-    try:
-        return frozenset(os.listdir("/proc/self/fd"))
-    except OSError:
-        return frozenset()
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-
-
-def _native_threads() -> int:
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return threading.active_count()
-
-
-def ended(pid: int, control: socket.socket, timeout: float | None = None, fd: int = -1) -> int:
-    """Wait until process `pid` ends, or `fd` can be read; gives which of them, or 0 when `timeout` seconds are over.
-
-    Ends this process when nobody listens at `control` any more.
-    """
-    process = os.pidfd_open(pid)
-    try:
-        poll = select.poll()
-        poll.register(control.fileno(), select.POLLHUP | select.POLLRDHUP)
-        poll.register(process, select.POLLIN)
-        if fd >= 0:
-            poll.register(fd, select.POLLIN)
-        ready = dict(poll.poll(None if timeout is None else timeout * 1000))
-    finally:
-        os.close(process)
-    if control.fileno() in ready:
-        _end(pid)
-        child._leave(0)
-    return fd if fd in ready and ready[fd] & select.POLLIN else pid if process in ready else 0
