@@ -10,12 +10,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import lives
-from masquerade.fakes.torch_properties import cuda_properties, xpu_properties
-from masquerade.fakes.world import Device, NoAnswerError, World
+from masquerade.fakes.torch_driver import Runtime
+from masquerade.fakes.world import NoAnswerError, World
 
 Answer = Callable[..., Any]
 
@@ -38,94 +36,21 @@ def listed_names(torch_file: str, prefix: str) -> tuple[str, ...]:
     return tuple(sorted({*re.findall(rf"^def (_{prefix}_\w+)\(", text, re.M), *UNLISTED[prefix]}))
 
 
-class Runtime:
-    """The faked driver of one process: what is visible, which device is current, whether a fork can still use it."""
-
-    def __init__(self, world: World, torch: ModuleType, kind: str) -> None:
-        self.world, self.torch, self.kind = world, torch, kind
-        self.current = 0
-        self._devices: list[Device] | None = None
-        self._started_in = 0
-        lives.follow(self._moved)
-
-    def _moved(self, old: int, new: int) -> None:
-        if self._started_in == old:
-            self._started_in = new
-
-    def start(self) -> list[Device]:
-        """Start the driver: it reads the visible-devices variables now and never again, and poisons later forks."""
-        if self._devices is None:
-            self._devices = self.world.visible()
-            self._started_in = os.getpid()
-        return self._devices
-
-    def in_bad_fork(self) -> bool:
-        return self._started_in not in (0, os.getpid())
-
-    def fault(self, key: str) -> Any:
-        return (self.world.fault or {}).get(key)
-
-    def count(self) -> int:
-        devices = self.start()
-        counted = self.fault("count")
-        if self.fault("count_warning"):
-            warnings.warn(self.fault("count_warning"), UserWarning, stacklevel=3)
-        return len(devices) if counted is None else int(counted)
-
-    def device(self, index: int | None = None) -> Device:
-        """The visible device `index`, or the current one. Raises what the real runtime raises for a wrong index."""
-        devices = self.start()
-        index = self.current if index is None or index < 0 else index
-        if index >= len(devices):
-            word = {"cuda": "CUDA", "rocm": "HIP"}.get(self.world.platform, "XPU")
-            if self.kind == "xpu":
-                available = f"only {len(devices)} devices are available."
-                raise RuntimeError(f"device index out of range. Got {index}, but {available}")
-            # torch.AcceleratorError is a RuntimeError; older releases raise that.
-            raise getattr(self.torch, "AcceleratorError", RuntimeError)(
-                f"{word} error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
-            )
-        return devices[index]
-
-    def open(self) -> None:
-        """Raises what the real initialization raises where no device can be used."""
-        error = self.fault("init_error")
-        self.start()
-        if error:
-            raise {"RuntimeError": RuntimeError, "AssertionError": AssertionError}.get(error["type"], RuntimeError)(
-                error["message"]
-            )
-        if self.count() == 0:
-            word = {"cuda": "CUDA GPUs", "rocm": "HIP GPUs"}.get(self.world.platform, "XPU devices")
-            raise RuntimeError(f"No {word} are available")
-
-    def properties(self, index: int) -> Any:
-        if self.fault("properties_error"):
-            raise RuntimeError(self.fault("properties_error"))
-        make = xpu_properties if self.kind == "xpu" else cuda_properties
-        return make(self.device(index))
-
-    def set_device(self, index: int) -> None:
-        if index >= 0:
-            self.device(index)
-            self.current = index
-
-    def exchange_device(self, index: int) -> int:
-        before = self.current
-        if index < 0:
-            return -1
-        self.set_device(index)
-        return before
-
-    def stream_triple(self, index: int = -1) -> tuple[int, int, int]:
-        """(stream id, device index, device type) of the default stream. Device types: c10/core/DeviceType.h."""
-        return (0, self.current if index is None or index < 0 else index, 12 if self.kind == "xpu" else 1)
-
-
 def version_number(text: str | None) -> int:
     """`13.0` as CUDA counts, 13000; 0 for none."""
     numbers = re.findall(r"\d+", text or "")
     return int(numbers[0]) * 1000 + int(numbers[1] if len(numbers) > 1 else 0) * 10 if numbers else 0
+
+
+#: What torch says at the first setting of that mode. Source: torch/csrc/cuda/Module.cpp; fixtures/recordings.
+_SYNC_DEBUG = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
+
+
+def _allocator() -> str:
+    """The allocator that the environment names, as torch reads it when it is loaded (c10/cuda/CUDAAllocatorConfig)."""
+    text = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    named = re.search(r"(?:^|,)\s*backend\s*:\s*(native|cudaMallocAsync)\s*(?:,|$)", text)
+    return named[1] if named else "native"
 
 
 def _memory_stats() -> dict[str, Any]:
@@ -149,6 +74,7 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
     """Answers for `_cuda_*`; `on_open` runs after a successful `_cuda_init`, as C++ fills in torch.cuda then."""
     world = runtime.world
     settings: dict[str, Any] = {"benchmark_limit": 10, "sync_debug": 0, "metadata": "", "fraction": 1.0}
+    backend = _allocator()
 
     def init() -> None:
         runtime.open()
@@ -161,6 +87,7 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         return lambda value, *rest: settings.__setitem__(key, value)
 
     def arch_flags() -> str | None:
+        runtime.note()  # C++ does, though it starts no driver here
         flags = world.get("torch.arch_list", "torch.cuda.get_arch_list")
         return " ".join(flags) if flags else None
 
@@ -176,6 +103,25 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
 
         return after
 
+    def exchange(name: str) -> Answer:
+        def exchange(index: int) -> int:
+            # C++ looks at the number before it initializes.
+            if not isinstance(index, int):
+                raise RuntimeError(f"invalid argument to {name}")
+            return int(initialized(runtime.exchange_device)(index)) if index >= 0 else -1
+
+        return exchange
+
+    def capturing() -> bool:
+        runtime.work()
+        return False
+
+    def set_sync_debug(mode: int) -> None:
+        if not settings.get("sync_debug_told"):
+            settings["sync_debug_told"] = True
+            warnings.warn(_SYNC_DEBUG, UserWarning, stacklevel=3)
+        settings["sync_debug"] = mode
+
     def can_access_peer(device: int, peer: int) -> bool:
         runtime.device(device), runtime.device(peer)
         return device != peer and bool(world.get("peer_access", "torch.cuda.can_device_access_peer"))
@@ -186,11 +132,11 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         "_cuda_getDeviceCount": runtime.count,
         "_cuda_getDevice": initialized(lambda: runtime.current),
         "_cuda_setDevice": initialized(runtime.set_device),
-        "_cuda_exchangeDevice": initialized(runtime.exchange_device),
-        "_cuda_maybeExchangeDevice": initialized(runtime.exchange_device),
+        "_cuda_exchangeDevice": exchange("exchangeDevice"),
+        "_cuda_maybeExchangeDevice": exchange("maybeExchangeDevice"),
         "_cuda_getArchFlags": arch_flags,
         "_cuda_getCompiledVersion": lambda: version_number(world.known("torch.cuda") or world.known("torch.hip")),
-        "_cuda_hasPrimaryContext": lambda index: runtime._started_in != 0,
+        "_cuda_hasPrimaryContext": lambda index: runtime.started,
         "_cuda_canDeviceAccessPeer": can_access_peer,
         "_cuda_synchronize": nothing,
         "_cuda_ipc_collect": nothing,
@@ -200,8 +146,8 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         "_cuda_getDefaultStream": runtime.stream_triple,
         "_cuda_getCurrentRawStream": lambda index: 0,
         "_cuda_setStream": lambda stream_id, device_index, device_type: runtime.set_device(device_index),
-        "_cuda_isCurrentStreamCapturing": lambda: False,
-        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_isCurrentStreamCapturing": capturing,
+        "_cuda_getAllocatorBackend": lambda: backend,
         "_cuda_cudaCachingAllocator_is_enabled": lambda: settings.get("caching", True),
         "_cuda_cudaCachingAllocator_enable": put("caching"),
         "_cuda_cudaCachingAllocator_set_allocator_settings": nothing,
@@ -220,7 +166,7 @@ def cuda_answers(runtime: Runtime, on_open: Callable[[], None]) -> dict[str, Ans
         "_cuda_setMemoryMetadata": put("metadata"),
         "_cuda_getMemoryMetadata": lambda: settings["metadata"],
         "_cuda_get_sync_debug_mode": lambda: settings["sync_debug"],
-        "_cuda_set_sync_debug_mode": put("sync_debug"),
+        "_cuda_set_sync_debug_mode": set_sync_debug,
         "_cuda_get_cudnn_benchmark_limit": lambda: settings["benchmark_limit"],
         "_cuda_set_cudnn_benchmark_limit": put("benchmark_limit"),
         "_cuda_get_conv_benchmark_empty_cache": lambda: settings.get("conv_empty_cache", True),

@@ -20,7 +20,7 @@ def install(torch: ModuleType, world: World) -> None:
     if not built:
         names["_init"] = lambda: False
         return
-    torch._C._cudnn = names["_cudnn"] = _library(world)
+    torch._C._cudnn = names["_cudnn"] = _library(world, str(torch.__version__))
     if not was_built:
         names["_init"] = lambda: _open(torch, names)  # a build with cuDNN has a function of its own
 
@@ -36,9 +36,16 @@ def _open(torch: ModuleType, names: dict[str, Any]) -> bool:
     return True
 
 
-def _library(world: World) -> SimpleNamespace:
+#: Release of torch -> the cuDNN that its wheel for CUDA 13.0 pins; both read off torch.backends.cudnn.version().
+_PINNED = {"2.11": 91900, "2.14": 92400}
+
+
+def _library(world: World, torch_version: str) -> SimpleNamespace:
     def number() -> int:
-        return int(world.get("torch.cudnn", "torch.backends.cudnn.version"))
+        stated = int(world.get("torch.cudnn", "torch.backends.cudnn.version"))
+        # A machine states the number of one wheel. The release beside the fake may be another one, with its own.
+        release = ".".join(torch_version.split(".")[:2])
+        return _PINNED.get(release, stated) if stated in _PINNED.values() else stated
 
     def version() -> tuple[int, int, int]:
         # cuDNN 9 counts 10000, 100 and 1; MIOpen 1000000, 1000 and 1. Source: torch/csrc/cuda/shared/cudnn.cpp.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from masquerade.fakes.torch_c import Runtime
+from masquerade.fakes.torch_driver import Runtime
 from masquerade.fakes.torch_streams import rebase
 from masquerade.fakes.world import NoAnswerError
 
@@ -98,7 +98,7 @@ def _graph_base(kind: str, graph: type) -> type:
         _has_graph_exec = False
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            _running[kind].start()
+            _running[kind].enter()
             return super().__new__(cls)
 
         def reset(self) -> None:

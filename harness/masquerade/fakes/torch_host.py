@@ -6,18 +6,21 @@ are the names of torch itself.
 
 from __future__ import annotations
 
+import struct
 from types import ModuleType
 from typing import Any
 
 from masquerade.fakes import torch_hooks
+from masquerade.fakes.torch_driver import Runtime
 from masquerade.fakes.world import NoAnswerError, World
 
 #: What autograd's engine says where it looks for a real device's streams and finds none.
 _NO_ENGINE = ("accelerator device", "hasPrimaryContext", "CUDA error", "NVIDIA driver", "not linked with support")
 
 
-#: Kind (cuda or xpu) -> its torch.Generator, made once in a server.
+#: Kind (cuda or xpu) -> its torch.Generator, made once in a server; and the runtime that answers in this process.
 _generators: dict[str, Any] = {}
+_running: dict[str, Runtime] = {}
 
 
 def prepare(torch: ModuleType, kind: str) -> None:
@@ -26,13 +29,15 @@ def prepare(torch: ModuleType, kind: str) -> None:
         _generators[kind] = generator_type(torch, kind)
 
 
-def install(torch: Any, world: World, kind: str) -> None:
-    """Answer for the machine's device type, `kind` (cuda or xpu)."""
+def install(torch: Any, runtime: Runtime) -> None:
+    """Answer for the machine's device type."""
+    kind = runtime.kind
     if kind not in _generators:
         prepare(torch, kind)
+    _running[kind] = runtime
     torch.Generator = _generators[kind]
-    _pin(torch, getattr(torch, kind))
-    _explain_backward(torch, world)
+    _pin(torch, runtime)
+    _explain_backward(torch, runtime.world)
 
 
 def generator_type(torch: ModuleType, kind: str) -> Any:
@@ -50,21 +55,32 @@ def generator_type(torch: ModuleType, kind: str) -> Any:
             where = torch.device(device)
             if where.type != kind:
                 return core(device)
+            runtime = _running[kind]
+            if runtime.world.platform == "cuda":
+                # C++ asks the runtime for the device and torch takes no note; a number that was not given stays out.
+                runtime.work()
+                return cls._of(where)
             module._lazy_init()
-            return cls._of(module.current_device() if where.index is None else where.index)
+            return cls._of(torch.device(kind, module.current_device()) if where.index is None else where)
 
         @classmethod
-        def _of(cls, index: int) -> Any:
+        def _of(cls, where: Any) -> Any:
             self = core.__new__(cls, "cpu")
-            self._where = torch.device(kind, index)
+            self._where = where
             return self
 
         @property
         def device(self) -> Any:
             return self._where
 
+        def get_state(self) -> Any:
+            return _philox(torch, self, core) if kind == "cuda" else core.get_state(self)
+
+        def set_state(self, state: Any) -> Any:
+            return _set_philox(torch, self, core, state) if kind == "cuda" else core.set_state(self, state)
+
         def __reduce__(self) -> Any:
-            return _restored, (kind, self._where.index, self.initial_seed(), self.get_state())
+            return _restored, (str(self._where), self.initial_seed(), self.get_state())
 
     Generator.__module__, Generator.__qualname__ = "torch", "Generator"
     return Generator
@@ -72,25 +88,62 @@ def generator_type(torch: ModuleType, kind: str) -> Any:
 
 def default_generators(torch: ModuleType, kind: str, count: int) -> tuple[Any, ...]:
     """The generators of `count` devices, which a successful initialization makes."""
-    return tuple(torch.Generator._of(index) for index in range(count))
+    return tuple(torch.Generator._of(torch.device(kind, index)) for index in range(count))
 
 
-def _restored(kind: str, index: int, seed: int, state: Any) -> Any:
+#: Seed -> the states of the CPU's generator that a generator of that seed was asked for; their places are offsets.
+_states: dict[int, list[bytes]] = {}
+
+
+def _philox(torch: Any, generator: Any, core: Any) -> Any:
+    """The state of a CUDA generator: seed and offset, 8 bytes each (ATen/cuda/CUDAGeneratorImpl.cpp).
+
+    Here the numbers are the CPU generator's, whose state does not fit: the offset says which of those seen it is.
+    """
+    seed, state = generator.initial_seed(), bytes(core.get_state(generator).numpy())
+    seen = _states.setdefault(seed, [])
+    if not seen:
+        seen.append(bytes(core("cpu").manual_seed(seed).get_state().numpy()))
+    if state not in seen:
+        seen.append(state)
+    # C++ counts in fours.
+    return torch.frombuffer(bytearray(struct.pack("<Qq", seed, 4 * seen.index(state))), dtype=torch.uint8)
+
+
+def _set_philox(torch: Any, generator: Any, core: Any, state: Any) -> Any:
+    """Take a state that _philox gave. One of a real card has an offset that is not known here: its seed is taken."""
+    data = bytes(state.cpu().numpy())
+    if len(data) != 16:
+        raise RuntimeError("RNG state is wrong size")
+    seed, offset = struct.unpack("<Qq", data)
+    generator.manual_seed(seed)
+    seen = _states.get(seed, [])
+    if 0 < offset // 4 < len(seen):
+        core.set_state(generator, torch.frombuffer(bytearray(seen[offset // 4]), dtype=torch.uint8))
+    return generator
+
+
+def _restored(device: str, seed: int, state: Any) -> Any:
     import torch
 
-    made = torch.Generator(torch.device(kind, index))
+    made = torch.Generator(torch.device(device))
     made.manual_seed(seed)
     made.set_state(state)
     return made
 
 
-def _pin(torch: ModuleType, module: ModuleType) -> None:
-    """Pinned memory is the driver's, so pinning opens the device. The mark is the storage's: views share it."""
+def _pin(torch: Any, runtime: Runtime) -> None:
+    """Pinned memory is the driver's, so pinning starts it. The mark is the storage's: views share it."""
+    module = getattr(torch, runtime.kind)
 
     def pin_memory(self: Any, device: Any = None) -> Any:
         if self.device.type != "cpu":
             raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-        module._lazy_init()
+        if runtime.world.platform == "cuda":
+            runtime.require()  # by C++ alone: torch.cuda is not initialized
+            runtime.work()
+        else:
+            module._lazy_init()
         if is_pinned(self):
             return self
         made = self.clone()

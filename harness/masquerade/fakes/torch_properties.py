@@ -88,6 +88,13 @@ class Uuid:
         return hash(self._text)
 
 
+class _CUuuid(Uuid):
+    """That of torch.cuda, by the name that it has there."""
+
+
+_CUuuid.__module__ = "torch._C"
+
+
 def _uuid(text: str, hip: bool) -> str:
     """`GPU-...` as torch writes it. HIP's sixteen bytes are the letters of the sixteen digits, not their value."""
     digits = text.removeprefix("GPU-")
@@ -128,7 +135,7 @@ class _CudaDeviceProperties:
             # A CUDA build gives the device's name here; only HIP has an architecture name.
             return device.get("gcn_arch_name" if hip else "name", probe)
         if attribute == "uuid":
-            return Uuid(_uuid(str(device.get("uuid", probe)), hip))
+            return _CUuuid(_uuid(str(device.get("uuid", probe)), hip))
         if attribute in ("pci_domain_id", "pci_bus_id", "pci_device_id"):
             return _pci(device, ("pci_domain_id", "pci_bus_id", "pci_device_id").index(attribute))
         raise AttributeError(
@@ -136,7 +143,7 @@ class _CudaDeviceProperties:
         )
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        raise AttributeError(f"property of '_CudaDeviceProperties' object has no setter: {attribute}")
+        raise AttributeError("property of '_CudaDeviceProperties' object has no setter")
 
     def __repr__(self) -> str:
         d: Device = self.__dict__["_device"]
@@ -178,7 +185,7 @@ class _XpuDeviceProperties:
         return known + (["uuid"] if device.known("uuid") else [])
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        raise AttributeError(f"property of '_XpuDeviceProperties' object has no setter: {attribute}")
+        raise AttributeError("property of '_XpuDeviceProperties' object has no setter")
 
     def __repr__(self) -> str:
         d: Device = self.__dict__["_device"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from masquerade.fakes import (
     torch_c,
     torch_cudnn,
+    torch_errors,
+    torch_fft,
     torch_graphs,
     torch_guard,
     torch_hooks,
@@ -20,7 +23,8 @@ from masquerade.fakes import (
     torch_tensor,
 )
 from masquerade.fakes.hooks import on_import
-from masquerade.fakes.torch_c import Answer, Runtime, cuda_answers, listed_names, unanswered, xpu_answers
+from masquerade.fakes.torch_c import Answer, cuda_answers, listed_names, unanswered, xpu_answers
+from masquerade.fakes.torch_driver import Runtime
 from masquerade.fakes.torch_properties import _CudaDeviceProperties, _XpuDeviceProperties
 from masquerade.fakes.world import NoAnswerError, World
 
@@ -162,7 +166,7 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     torch_tensor.wear(world, prefix, runtime)
     torch_guard.install(torch, prefix)
     torch_tensor.install_methods(torch, prefix, runtime)
-    torch_host.install(torch, world, prefix)
+    torch_host.install(torch, runtime)
     given = answers(runtime, on_open)
     # Straight into the namespace: setattr would look for an interned copy of each name, all over the memory.
     vars(core).update({**unanswered(world, _names[prefix]), **given})
@@ -179,6 +183,7 @@ def _give(torch: ModuleType, device: Any, world: World, prefix: str, answers: Ca
     if prefix == "cuda":
         # Under both names: a reload of torch.cuda takes it from torch._C again.
         core._cudart = device._cudart = _cudart(world, runtime)
+        torch_fft.install(torch, runtime)
     else:
         device._cached_device_count = None
         if hasattr(device, "_device_count_zes"):
@@ -235,12 +240,19 @@ def _cudart(world: World, runtime: Runtime) -> Any:
     class cudaError(int):
         success = 0
 
+    def error_string(error: int) -> str:
+        if world.platform != "cuda":
+            return "no error" if int(error) == 0 else f"error {int(error)}"
+        with suppress(Exception):
+            runtime.work()  # the runtime starts the driver even here: so recorded on an H200
+        return torch_errors.CODES.get(int(error), ("", "unrecognized error code"))[1]
+
     def ok(*args: Any) -> cudaError:
         return cudaError(0)
 
     answers: dict[str, Any] = {
         "cudaError": cudaError,
-        "cudaGetErrorString": lambda error: "no error" if int(error) == 0 else f"error {int(error)}",
+        "cudaGetErrorString": error_string,
         "cudaMemGetInfo": memory_info,
         "cudaProfilerStart": ok,
         "cudaProfilerStop": ok,
@@ -248,14 +260,13 @@ def _cudart(world: World, runtime: Runtime) -> Any:
         "cudaHostUnregister": ok,
     }
 
-    class Cudart(ModuleType):
-        def __getattr__(self, name: str) -> Any:
-            if name in ("cudaStreamCreate", "cudaStreamDestroy"):
-                raise NoAnswerError(world.id, f"torch.cuda.cudart().{name}")
-            raise AttributeError(f"module 'torch._C._cudart' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        if name in ("cudaStreamCreate", "cudaStreamDestroy"):
+            raise NoAnswerError(world.id, f"torch.cuda.cudart().{name}")
+        raise AttributeError(f"module 'torch._C._cudart' has no attribute '{name}'")
 
-    module = Cudart("torch._C._cudart")
-    vars(module).update(answers)
+    module = ModuleType("torch._C._cudart")
+    vars(module).update(answers, __getattr__=__getattr__)
     return module
 
 
@@ -291,7 +302,7 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
         "_accelerator_exchangeDevice": opened(call("exchangeDevice")),
         "_accelerator_maybeExchangeDevice": opened(call("maybeExchangeDevice")),
         "_accelerator_synchronizeDevice": opened(lambda index: None),
-        "_accelerator_getStream": opened(lambda index: module.current_stream(index)),
+        "_accelerator_getStream": opened(lambda index: torch_streams.generic(torch, module.current_stream(index))),
         "_accelerator_setStream": opened(lambda stream: module.set_stream(stream)),
         "_accelerator_getMemoryInfo": opened(lambda index: module.mem_get_info(index)),
         "_accelerator_getDeviceStats": lambda index: getattr(core, f"_{kind}_memoryStats")(index),
@@ -302,9 +313,16 @@ def _set_accelerator(torch: ModuleType, world: World) -> None:
         "_accelerator_resetPeakStats": lambda index: None,
         "_get_accelerator": lambda *a: torch.device(kind),
     }
+    if str(torch.__version__).startswith("2.11."):
+        # The first release that asks; later ones know an answer for CUDA, which nobody has recorded.
+        answers["_accelerator_getDeviceCapability"] = opened(_no_capability)
     given = unanswered(world, _names["accelerator"])
     given.update((name, answer) for name, answer in answers.items() if name in given)
     vars(core).update(given)
+
+
+def _no_capability(index: int) -> Any:
+    raise RuntimeError("Backend doesn't support getting device capabilities.")
 
 
 def _set_cpu(torch: ModuleType, world: World) -> None:

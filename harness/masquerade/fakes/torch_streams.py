@@ -10,10 +10,13 @@ from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from masquerade.fakes.torch_c import Runtime
+from masquerade.fakes.torch_driver import Runtime
 from masquerade.fakes.world import NoAnswerError
 
 _numbers = itertools.count(3)
+
+#: A stream's native handle is an address, of which nobody reads what is there.
+_FIRST_HANDLE = 0x5354_0000_0000
 
 #: Kind (cuda or xpu) -> the classes over answers, made once in a server; and the runtime that answers in this process.
 _classes: dict[str, dict[str, type]] = {}
@@ -105,6 +108,12 @@ def install_generic(torch: Any) -> None:
     torch.Stream = Stream
 
 
+def generic(torch: Any, stream: Any) -> Any:
+    """The torch.Stream of a stream of torch.cuda or torch.xpu."""
+    names = ("stream_id", "device_index", "device_type")
+    return torch._C.Stream.__new__(torch.Stream, **{name: getattr(stream, name) for name in names})
+
+
 def rebase(cls: type, base: type) -> type:
     """A copy of `cls` over another base, its methods bound to the copy so that `super()` works in them.
 
@@ -157,14 +166,14 @@ def stream_base(torch: ModuleType, kind: str, raw: str) -> type:
             stream_ptr: int = 0,
         ) -> Any:
             self, runtime = super().__new__(cls), _running[kind]
-            runtime.start()
+            runtime.enter()
             index = runtime.current if device_index < 0 else device_index
             named = stream_id or device_index >= 0
             self.stream_id = stream_id if named else next(_numbers)
             self.device_index, self.device_type = index, runtime.stream_triple()[2]
             self.device = torch.device(kind, index)
             self.priority = priority
-            setattr(self, raw, stream_ptr or self.stream_id)
+            setattr(self, raw, stream_ptr or (_FIRST_HANDLE + self.stream_id if self.stream_id else 0))
             return self
 
         def query(self) -> bool:
@@ -180,6 +189,7 @@ def stream_base(torch: ModuleType, kind: str, raw: str) -> type:
         def priority_range() -> tuple[int, int]:
             world = _running[kind].world
             if world.platform == "cuda":
+                _running[kind].work()
                 # c10/cuda/CUDAStream.h: the card's range cut to four priorities; (0, -3) was read on an H200 with
                 # torch 2.11.
                 return (0, -3)
@@ -206,9 +216,11 @@ def event_base(torch: ModuleType, kind: str, raw: str) -> type:
 
     class EventBase:
         device: Any
+        _timed: bool
 
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        def __new__(cls, enable_timing: bool = False, *args: Any, **kwargs: Any) -> Any:
             self = super().__new__(cls)
+            self._timed = bool(enable_timing)
             self.device = torch.device(kind, _running[kind].current)
             setattr(self, raw, 0)
             return self
@@ -226,6 +238,11 @@ def event_base(torch: ModuleType, kind: str, raw: str) -> type:
             return None
 
         def elapsed_time(self, other: Any) -> float:
+            # c10/cuda/CUDAEvent.h checks both before it asks the device.
+            if kind == "cuda" and not (self._timed and other._timed):
+                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            if kind == "cuda" and not (getattr(self, raw) and getattr(other, raw)):
+                raise ValueError("Both events must be recorded before calculating elapsed time.")
             world = _running[kind].world
             raise NoAnswerError(world.id, f"torch.{kind}.Event.elapsed_time", "nothing ran on the device")
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from masquerade.fakes import torch_dispatch, torch_hooks
-from masquerade.fakes.torch_c import Runtime
+from masquerade.fakes import torch_dispatch, torch_hooks, torch_refusals
+from masquerade.fakes.torch_driver import Runtime
 from masquerade.fakes.world import NoAnswerError, World
 
 #: Operators that make a tensor out of no tensor, and those that resize their output: a tensor's size outside is fixed.
@@ -136,8 +136,11 @@ def _register(torch: ModuleType, kind: str) -> None:
         """Run `func` on the tensors inside; its results get the device that was asked for or that its inputs have."""
         outer: dict[int, Any] = {}
         found: list[Any] = []
+        operands: list[Any] = []
 
         def unwrap(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                operands.append(value)
             if isinstance(value, DeviceTensor):
                 outer[id(value._inner)] = value
                 found.append(value.device)
@@ -153,6 +156,7 @@ def _register(torch: ModuleType, kind: str) -> None:
         if not found and asked is None:
             machine = _worn[kind][0].id if kind in _worn else "?"
             raise NoAnswerError(machine, f"torch.ops.{func}", "a tensor of that device was made outside the disguise")
+        torch_refusals.refuse(torch, func, operands)
         out = func(*inner_args, **inner_kwargs)
         target = asked if asked is not None else (found[0] if found else None)
 

@@ -74,11 +74,21 @@ class Launcher:
         return None
 
 
+#: What the driver's utilities raise for a device that is not there. Source: triton's backends/*/driver.c; CUDA's was
+#: recorded on an H200.
+_NO_DEVICE = {
+    "cuda": "Triton Error [CUDA]: invalid device ordinal",
+    "rocm": "Triton Error [HIP]:  Code: 101, Messsage: invalid device ordinal",
+}
+
+
 def _utils(world: World) -> type:
     """The class of the driver's utilities, a C extension on real machines."""
 
     class Utils:
         def get_device_properties(self, index: int) -> Properties:
+            if index >= len(world.visible()):
+                raise RuntimeError(_NO_DEVICE[world.platform])
             return Properties(world.visible()[index], SHARED)
 
         def load_binary(self, name: str, binary: bytes, shared: int, index: int) -> tuple[int, int, int, int, int]:

@@ -32,6 +32,18 @@ def _cuda(devices: Sequence[HasValues], environ: Mapping[str, str]) -> list[int]
     text = environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
         return order
+    shown = _named_by(text, order, devices)
+    return shown if len(set(shown)) == len(shown) else []  # a device named twice leaves none
+
+
+def names_one_twice(devices: Sequence[HasValues], environ: Mapping[str, str]) -> bool:
+    """Whether CUDA_VISIBLE_DEVICES names a device twice, which CUDA's runtime calls an invalid device ordinal."""
+    shown = _named_by(environ.get("CUDA_VISIBLE_DEVICES", ""), list(range(len(devices))), devices)
+    return len(set(shown)) < len(shown)
+
+
+def _named_by(text: str, order: list[int], devices: Sequence[HasValues]) -> list[int]:
+    """The devices that CUDA_VISIBLE_DEVICES names, as often as it does."""
     prefix = next((p for p in ("GPU-", "MIG-") if text.startswith(p)), "")
     shown: list[int] = []
     for token in text.split(","):
@@ -41,14 +53,14 @@ def _cuda(devices: Sequence[HasValues], environ: Mapping[str, str]) -> list[int]
             place = _leading_number(token.strip())
         if not 0 <= place < len(order):
             break  # what stands right of an invalid entry is not looked at
-        if order[place] in shown:
-            return []  # a device named twice leaves none
         shown.append(order[place])
     return shown
 
 
 def _one_with_prefix(token: str, uuids: list[str], prefix: str) -> int:
-    found = [index for index, uuid in enumerate(uuids) if uuid.startswith(token)] if token.startswith(prefix) else []
+    # `GPU-` alone names none: so the driver on an H200, while torch's own count over NVML takes it for one.
+    named = token.startswith(prefix) and token != prefix
+    found = [index for index, uuid in enumerate(uuids) if uuid.startswith(token)] if named else []
     return found[0] if len(found) == 1 else -1
 
 

@@ -134,7 +134,7 @@ def test_nvidia_smi_topology(run: Run) -> None:
     ("command", "said", "status"),
     [
         ("nvidia-smi --query-gpu=cuda_version --format=csv", 'Field "cuda_version" is not a valid field to query.', 2),
-        ("nvidia-smi --query-gpu=name", '"--format=" switch is missing', 2),
+        ("nvidia-smi --query-gpu=name --format=noheader", '"--format=" switch is missing', 2),
         ("nvidia-smi -i 7", "No devices were found", 6),
         ("nvidia-smi nonsense", "Invalid combination of input arguments", 2),
     ],

@@ -119,24 +119,36 @@ PROPERTIES: dict[str, tuple[str, Value]] = {
         ("", _always("N/A")),
     ),
 }
+#: Other names of a property -> the name that stands above its column. Source: nvidia-smi --help-query-gpu.
 ALIASES = {
     "gpu_name": "name",
     "gpu_uuid": "uuid",
     "gpu_serial": "serial",
     "gpu_bus_id": "pci.bus_id",
+    **{
+        f"clocks.{short}": f"clocks.{full}"
+        for short, full in (
+            ("gr", "current.graphics"),
+            ("sm", "current.sm"),
+            ("mem", "current.memory"),
+            ("max.gr", "max.graphics"),
+            ("max.mem", "max.memory"),
+        )
+    },
 }
 
 
 def csv(world: World, cards: list[tuple[int, Device]], wanted: str, form: str) -> tuple[str, int]:
     """`--query-gpu=wanted --format=form`."""
-    choices = [word.strip() for word in form.split(",")]
+    choices = [word.strip() for word in (form or "csv").split(",")]
     if "csv" not in choices:
         return "\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n\n", 2
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     for name in names:
         if ALIASES.get(name, name) not in PROPERTIES:
             return f'Field "{name}" is not a valid field to query.\n\n', 2
-    columns = [PROPERTIES[ALIASES.get(name, name)] for name in names]
+    names = [ALIASES.get(name, name) for name in names]
+    columns = [PROPERTIES[name] for name in names]
     lines = []
     if "noheader" not in choices:
         titles = [name + (f" [{unit}]" if unit else "") for name, (unit, _) in zip(names, columns, strict=True)]
