@@ -11,25 +11,30 @@ LEVELS = ("clean", "queried", "fork-poison", "device-init")
 Row = Mapping[str, Any]
 
 
+#: What a forked child meets after its parent has started the driver in Python, where torch took note of it; and in C++,
+#: where the runtime or the driver fails.
+NOTED, UNNOTED = ("Cannot re-initialize",), ("initialization error", "driver initialization failed")
+
+#: Management libraries, which harm no fork.
+MANAGEMENT = {"libnvidia-ml", "libamd_smi", "librocm_smi64"}
+
+
 def level(row: Row) -> str:
-    """How far a probe reached on the recorded machine: judged by torch, by a forked child, and from outside."""
+    """How far a probe reached on the recorded machine, judged by torch, by a forked child, and from outside.
+
+    Whether C++ that started the driver made a context too cannot be told: that is fork-poison, or more.
+    """
     seen = [row["before"], *(step["touch"] for step in row["steps"])]
     if any(touch["initialized"] for touch in seen):
         return "device-init"
-    if "re-initialize" in row.get("child", "") or _opened(seen, "nvidia-uvm", "kfd"):
+    if _child_met(row, *NOTED, *UNNOTED):
         return "fork-poison"
-    if _mapped(seen, "libnvidia-ml", "libamd_smi", "librocm_smi64"):
-        return "queried"
-    return "clean"
+    mapped = {library for touch in seen[1:] for library in touch.get("mapped", ())}
+    return "queried" if (mapped - set(seen[0].get("mapped", ()))) & MANAGEMENT else "clean"
 
 
-def _opened(seen: list[Row], *names: str) -> bool:
-    return any(name in touch.get("open", ()) for touch in seen[1:] for name in names)
-
-
-def _mapped(seen: list[Row], *names: str) -> bool:
-    """Whether a step, not the start, brought a library."""
-    return any(name in touch.get("mapped", ()) for touch in seen[1:] for name in names if name not in seen[0]["mapped"])
+def _child_met(row: Row, *words: str) -> bool:
+    return any(word in row.get("child", "") for word in words)
 
 
 def differences(recorded: Row, faked: Row, touch: str | None) -> Iterator[str]:
@@ -49,13 +54,10 @@ def differences(recorded: Row, faked: Row, touch: str | None) -> Iterator[str]:
 
 
 def _same_touch(recorded: Row, touch: str) -> bool:
-    """Whether masquerade saw what happened. An attempt counts like a success: after an error it may say more.
-
-    A management library that is only asked is told apart from nothing at all on the fake alone, where it is a fake too.
-    """
+    """Whether masquerade saw what happened. An attempt counts like a success: after an error it may say more."""
     real = LEVELS.index(level(recorded))
-    failed = any("error" in step for step in recorded["steps"])
-    return LEVELS.index(touch) >= real if failed else LEVELS.index(touch) == real
+    at_least = any("error" in step for step in recorded["steps"]) or _child_met(recorded, *UNNOTED)
+    return LEVELS.index(touch) >= real if at_least else LEVELS.index(touch) == real
 
 
 def _short(value: object) -> str:

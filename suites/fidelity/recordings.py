@@ -8,6 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from masquerade.machines import Machine
+from masquerade.machines.catalogue import Zoo
+
 FOLDER = Path(__file__).parents[2] / "fixtures" / "recordings"
 EXCEPTIONS = Path(__file__).parent / "exceptions.toml"
 
@@ -20,9 +23,10 @@ class Recording(NamedTuple):
     exceptions: dict[str, str]
 
     @property
-    def machine(self) -> str:
-        """The faked machine that is to answer alike."""
-        return self.name.rpartition("-torch")[0]
+    def machine(self) -> Machine:
+        """The faked machine that is to answer alike: the zoo's, or that of a file beside the recording."""
+        file = FOLDER / f"{self.name}.toml"
+        return Zoo().load(file) if file.exists() else Zoo().resolve(self.name.rpartition("-torch")[0])
 
     @property
     def asked(self) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from masquerade.machines import Machine, resolve
+from masquerade.machines import Machine
 from masquerade.stage import Check, Stage
 from masquerade.stage.run_as import run_as
 
@@ -40,9 +40,9 @@ def installed(python: str, package: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def replay(name: str, python: str, ids: Iterable[str], folder: Path) -> Replay:
+def replay(machine: Machine, python: str, ids: Iterable[str], folder: Path) -> Replay:
     """Both ways of asking: `masquerade run` with the recorder as its command, and a check of its own for each probe."""
-    machine, wanted = resolve(name), set(ids)
+    wanted = set(ids)
     chosen = [probe for probe in load() if probe.id in wanted]
     return Replay(_answers(machine, python, chosen, folder), _touches(machine, python, chosen, folder))
 

@@ -21,6 +21,9 @@ Result = dict[str, Any]
 #: Seconds that a process may take to go. One that hangs in a driver even when killed is left alone.
 GRACE = 10.0
 
+#: Seconds that a fresh interpreter may take besides, to import torch.
+START = 60.0
+
 
 class Job(NamedTuple):
     """A probe, and the variables that it sets on this machine."""
@@ -37,7 +40,7 @@ class _Process:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python 3.12 and newer warn of a fork beside threads
             self.pid, self.channel = start(job.probe.steps, job.env)
-        self.job, self.deadline = job, time.monotonic() + limit
+        self.job, self.deadline = job, time.monotonic() + limit + (START if job.probe.fresh else 0)
         self.result: Result = {"before": {}, "steps": []}
         self.ended = False
         self._buffer = b""
