@@ -261,3 +261,16 @@ def test_nvlink_where_the_machine_file_tells(child: Any) -> None:
         {"interconnect": "NV18"},
     )
     assert found == {"peer": 0, "links": [1, 1], "over": "NVMLError_InvalidArgument: Invalid Argument"}
+
+
+def test_a_clock_that_is_none_and_the_display_mode_of_a_server_card(child: Any) -> None:
+    """As recorded on an H200 (fixtures/recordings)."""
+    code = """
+import pynvml
+pynvml.nvmlInit()
+handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+answer["clock"] = error(pynvml.nvmlDeviceGetClockInfo, handle, 9)
+answer["display"] = [pynvml.nvmlDeviceGetDisplayMode(handle), pynvml.nvmlDeviceGetDisplayActive(handle)]
+"""
+    told = child(INSTALL + STANDING_IN + code, machine="h200")
+    assert told == {"clock": "NVMLError_NotSupported: Not Supported", "display": [1, 0]}

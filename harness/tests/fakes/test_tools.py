@@ -83,6 +83,12 @@ def test_nvidia_smi_without_header_and_units_and_of_one_card(run: Run) -> None:
         assert done.stdout == "1\n"
 
 
+def test_nvidia_smi_heads_its_columns_with_full_names_and_writes_csv_unasked(run: Run) -> None:
+    """As recorded on an H200 (fixtures/recordings)."""
+    shown = run("h200", "nvidia-smi --query-gpu=gpu_name,clocks.max.mem,clocks.sm").stdout
+    assert shown == "name, clocks.max.memory [MHz], clocks.current.sm [MHz]\nNVIDIA H200, 3201 MHz, 1980 MHz\n"
+
+
 def test_nvidia_smi_sees_all_cards_whatever_is_visible(run: Run) -> None:
     done = run("h100x2", "nvidia-smi -L", env={"CUDA_VISIBLE_DEVICES": "0"})
     assert re.fullmatch(r"(GPU \d: NVIDIA H100 80GB HBM3 \(UUID: GPU-[0-9a-f-]{36}\)\n){2}", done.stdout)

@@ -45,6 +45,10 @@ def target():
     found = triton.runtime.driver.active.get_current_target()
     return [found.backend, str(found.arch), found.warp_size]
 
+def missing():
+    try: triton.runtime.driver.active.utils.get_device_properties(1)
+    except RuntimeError as error: return str(error)
+
 def properties():
     utils, out = triton.runtime.driver.active.utils, {}
     known = utils.get_device_properties(0)
@@ -96,6 +100,7 @@ def test_the_driver_knows_the_machine(kernel) -> None:
     expected = {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
     assert kernel("properties", "h200").result == expected
     assert kernel("target", "mi355x").result == ["hip", "gfx950", 64]
+    assert kernel("missing", "h200").result == "Triton Error [CUDA]: invalid device ordinal"
 
 
 def test_a_kernel_that_needs_more_shared_memory_than_the_machine_has(one: Stage, tmp_path: Path) -> None:

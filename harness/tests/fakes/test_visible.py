@@ -37,6 +37,7 @@ def shown(platform: str, environ: dict[str, str], count: int = 4) -> list[int]:
         (" 3 , 0", [3, 0]),
         ("none", []),
         ("GPU-a1", [1]),
+        ("GPU-", []),  # so an H200's driver, while torch's count over NVML is 1 (fixtures/recordings)
         ("GPU-b3,GPU-a0", [3, 0]),
         ("GPU-a", []),
         ("GPU-a1,GPU-a1", []),
