@@ -158,6 +158,24 @@ def test_the_gate_undone_is_seen_in_the_routes(stage: Stage, tmp_path: Path) -> 
     assert "was refused before" in changed[0].message
 
 
+def test_what_stands_for_the_kernels_answers_for_the_machine(stage: Stage, tmp_path: Path) -> None:
+    """As vLLM's compiled part does: FP8 from 89 on, FP4 from 100 on; no build but that for CUDA has the question."""
+    (tmp_path / "asks.py").write_text(
+        "import torch, vllm_extension\n\n\ndef ask(name, *levels):\n"
+        "    return [getattr(torch.ops._C, name)(level) for level in levels] if hasattr(torch.ops._C, name) else None\n"
+    )
+    path = [tmp_path, HERE / "adapters"]
+    wanted = {
+        "cutlass_scaled_mm_supports_fp8": [False, True, True, True],
+        "cutlass_scaled_mm_supports_block_fp8": [False, False, True, True],
+        "cutlass_group_gemm_supported": [False, False, True, True],
+        "cutlass_scaled_mm_supports_fp4": [False, False, False, True],
+    }
+    for name, answers in wanted.items():
+        assert stage.run("asks:ask", on="h100", path=path, args=[name, 80, 89, 90, 100]).result == answers
+    assert stage.run("asks:ask", on="mi355x", path=path, args=[name, 90]).result is None
+
+
 def test_the_page_tells_how_two_releases_differ() -> None:
     tables = [str(HERE / f"vllm-{version}" / "moe-routes.md") for version in ("0.29.0", "0.33.0")]
     said = CliRunner().invoke(main, ["diff", "--markdown", *tables]).stdout
