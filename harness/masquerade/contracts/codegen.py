@@ -72,6 +72,11 @@ class Codegen(Tabled):
     left_out: Mapping[str, str] = setting(
         kinds.table_of(kinds.text), "Places that are not compiled for, each with the reason.", dict
     )
+    first: tuple[str, ...] = setting(
+        kinds.list_of(kinds.text),
+        "Modules to import before the function's: once for all calls on a machine, if that leaves nothing else behind.",
+        (),
+    )
     tolerance: float = setting(
         kinds.seconds, "The part by which shared memory, registers and spills may differ from the table; 0.1.", 0.1
     )
@@ -130,7 +135,8 @@ class Codegen(Tabled):
                 continue
             asked = self.configurations[name]
             id = self.id(name, machine)
-            more = {**asked.call(), "factory": asked.factory or self.factory, "env": asked.env}
+            factory = asked.factory or self.factory
+            more = {**asked.call(), "factory": factory, "env": asked.env, "first": self.first}
             out.append(Compiled(id, owner, self.check(self.function, machine, id, **more), name))
         return tuple(out)
 

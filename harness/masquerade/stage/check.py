@@ -31,6 +31,9 @@ class Check:
     subject left behind. memory: bytes of private memory that the check may have; None for no limit.
     label: the id of the check and of its record; `action:subject@machine` without it.
 
+    first: modules that are imported before the subject. Where that leaves nothing but modules behind, it is done once
+    for all checks that are otherwise alike, which go on from there in forks.
+
     Of a call alone. factory: `pkg.mod:func` that is called in the child with `args` and `kwargs` and makes the real
     ones, which JSON need not be able to hold. env_after_import: variables set between import and call. probes: names
     `pkg.mod:func` whose calls are counted. oracle: take the answer for an oracle's, and keep its reasons.
@@ -46,6 +49,7 @@ class Check:
     present: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
     timeout: float = 60.0
     settle: float = 1.0
     memory: int | None = None

@@ -110,6 +110,7 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None, rea
     collect, run_exit_functions = gc.collect, atexit._run_exitfuncs
     import_module, base, leaving = importlib.import_module, BaseException, SystemExit
     subject: str = request.get("module", "")
+    first = tuple(request.get("first") or ())
     function: str = request.get("function") or ""
     settle: float = request.get("settle", 1.0)
     call = calling.Call(request, recorder(append, phase).note)
@@ -149,6 +150,8 @@ def run(request: dict[str, Any], memory: mmap, ready: Prepare | None = None, rea
     started = monotonic()
     try:
         start_reading()
+        for name in first:
+            import_module(name)
         module = import_module(subject)
         wait(alive, monotonic() + settle, monotonic, sleep)
         if function:

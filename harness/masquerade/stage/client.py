@@ -215,6 +215,7 @@ class Stage:
             "id": check.id,
             "machine": document,
             "tools": self._tools_of(machine, document),
+            "first": list(check.first),
             "module": module,
             "function": function,
             "args": list(check.args),
@@ -337,7 +338,8 @@ class Stage:
         by_machine: dict[str, list[Check]] = {}
         for check in rows:
             by_machine.setdefault(check.machine.id, []).append(check)
-        many = [c for row in by_machine.values() if len(row) >= fast.WORTH for c in row if c.action == "import"]
+        large = [row for row in by_machine.values() if len(row) >= fast.WORTH]
+        many = [check for row in large for check in row if check.action == "import" and not check.first]
         if self.isolation == "fresh" or not many:
             yield from self.run_all(rows)
             return

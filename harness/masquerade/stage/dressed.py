@@ -15,12 +15,12 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from mmap import mmap
 from typing import Any, NamedTuple
 
-from masquerade.stage import child, supervise, wire
+from masquerade.stage import begun, child, supervise, wire
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.reads import Reads
 from masquerade.watch.recorder import Recorder, recorder
@@ -43,6 +43,23 @@ class Dressed:
         disguise(request["machine"], folder=request.get("tools", ""))
         self.reads = Reads()
         self._alive = watch(self._relay(), request["machine"], request.get("owners", {}), self.reads)
+        self._begun = bool(request.get("first"))
+        #: Whether it may serve: what it has imported for its checks left nothing else behind.
+        self.clean = not self._begun or self._begin(request["first"])
+
+    def _begin(self, modules: Sequence[str]) -> bool:
+        """Import what all checks of this server import first."""
+        told = [0]
+
+        def count(text: bytes) -> bool:
+            told[0] += 1
+            return True
+
+        self._current["now"] = recorder(count, {"now": "import"}, self._origins)
+        try:
+            return begun.begin(modules, lambda: told[0], self._alive)
+        finally:
+            self._current["now"] = nobody(self._origins)
 
     def _relay(self) -> Recorder:
         """A recorder that passes on to the one of the present process."""
@@ -56,7 +73,7 @@ class Dressed:
 
     def fork(self) -> int:
         """Fork for a check."""
-        return os.fork()
+        return begun.fork()
 
     def leaf(self, request: dict[str, Any], memory: mmap) -> None:
         """Run one check in this process, which was forked for it."""
@@ -73,9 +90,10 @@ class Dressed:
         child.run(request, memory, ready, self.reads)
 
     def enter(self, request: dict[str, Any]) -> None:
-        """What the check's own request changes: its path. Its environment is the server's."""
+        """What the check's own request changes: its path, where it is not on yet. Its environment is the server's."""
         atexit._clear()
-        sys.path[:0] = request.get("path", [])
+        if not self._begun:
+            sys.path[:0] = request.get("path", [])
         child.take_signals()
 
     def begin(self, append: child.Append, request: dict[str, Any]) -> None:
@@ -107,6 +125,8 @@ class Wardrobe:
         self._control, self._serve = control, serve
         self._servers: dict[str, _Server] = {}
         self._asked: deque[str] = deque(maxlen=MOST)
+        #: Servers that cannot be had: what they would import first leaves more than modules behind.
+        self._refused: set[str] = set()
 
     @property
     def pids(self) -> frozenset[int]:
@@ -122,9 +142,12 @@ class Wardrobe:
             return None
         names = ("machine", "tools", "owners", "env")
         worn: dict[str, Any] = {"path": [], **{name: request.get(name) for name in names}}
+        if request.get("first") and not request.get("reads"):  # what was read for all would be told of none
+            further = {**worn, "path": request.get("path", []), "first": request["first"]}
+            worn = worn if json.dumps(further) in self._refused else further
         key = json.dumps(worn)
         server = self._servers.pop(key, None) or (
-            self._dress(worn) if key in self._asked or request.get("more") else None
+            self._dress(worn, request) if key in self._asked or request.get("more") else None
         )
         if server is None:
             self._asked.append(key)
@@ -143,7 +166,7 @@ class Wardrobe:
             self._servers[key] = server
         return reply
 
-    def _dress(self, worn: dict[str, Any]) -> _Server | None:
+    def _dress(self, worn: dict[str, Any], request: Mapping[str, Any]) -> _Server | None:
         while len(self._servers) >= MOST:
             self._servers.pop(next(iter(self._servers))).end()  # the one that was not asked for the longest time
         ours, theirs = socket.socketpair()
@@ -156,15 +179,35 @@ class Wardrobe:
             return None
         if pid:
             theirs.close()
-            return _Server(pid, ours)
+            return self._if_clean(_Server(pid, ours), worn, request)
         try:
             supervise.die_with_parent(parent)
             supervise.adopt_orphans()
             for each in (self._control, ours, *(server.socket for server in self._servers.values())):
                 each.close()
-            self._serve(theirs, Dressed({**worn, "env": worn["env"] or {}, "owners": worn["owners"] or {}}))
+            dressed = Dressed({**worn, "env": worn["env"] or {}, "owners": worn["owners"] or {}})
+            if "first" in worn:
+                wire.send(theirs, {"clean": dressed.clean})
+            if dressed.clean:
+                self._serve(theirs, dressed)
         finally:
-            os._exit(70)
+            child._leave(70)
+
+    def _if_clean(self, server: _Server, worn: Mapping[str, Any], request: Mapping[str, Any]) -> _Server | None:
+        """The server, where its beginning left nothing but modules behind."""
+        if "first" not in worn:
+            return server
+        reply = None
+        with suppress(wire.WireError, OSError):
+            reply = wire.receive(server.socket) if self._wait(server, request.get("timeout", 60.0)) else None
+        if reply is not None and reply.get("clean") is True:
+            return server
+        self._refused.add(json.dumps(worn))
+        with suppress(OSError):
+            os.kill(server.pid, signal.SIGKILL)
+        server.end()
+        supervise.end_descendants(self.pids)
+        return None
 
     def _wait(self, server: _Server, timeout: float) -> bool:
         """Wait for a reply; False when it is overdue: the server, which keeps the check's time, was stopped.

@@ -55,4 +55,5 @@ def worn(check: Check) -> Hashable:
     """What two checks must share to be made by one server that wears a machine."""
     owners = tuple((owner, tuple(names)) for owner, names in check.owners.items())
     installed = (tuple(check.present), tuple(check.absent), tuple(check.stand_ins.items()))
-    return check.machine.id, tuple(check.env.items()), owners, installed
+    begun = (check.first, check.path) if check.first else ()
+    return check.machine.id, tuple(check.env.items()), owners, installed, begun

@@ -15,12 +15,13 @@ from masquerade.stage import Finding, Line
 
 
 def test_the_right_table_passes_and_the_calls_are_those_that_were_asked_for(gemm, compiler) -> None:
-    configuration = gemm(more='factory = "pkg.args:make"')
+    configuration = gemm(more='factory = "pkg.args:make"\n    first = ["pkg.kernels"]')
     assert told(configuration, compiler) == {}
     assert broken(configuration, compiler) == []
     small, *_, large = compiler.checks[:4]
     assert (small.id, small.subject) == ("codegen/gemm/small@h200", "pkg.gemm:launch")
     assert (small.args, small.env, small.factory, small.timeout) == ((16,), {"A": "1"}, "pkg.args:make", 60)
+    assert small.first == large.first == ("pkg.kernels",)
     assert (large.args, large.env, large.factory) == ((1024,), {}, "pkg.other:make")
 
 
