@@ -109,7 +109,7 @@ class Runtime:
         counted = self._counted()
         if self.fault("count_warning"):
             warnings.warn(self.fault("count_warning"), UserWarning, stacklevel=3)
-        elif self._twice:
+        elif self._twice and not self.fault("init_error"):
             self._twice = False  # torch counts once
             code = torch_errors.INVALID_DEVICE
             said = _MISCOUNT.format(code=code, text=torch_errors.CODES[code][1])

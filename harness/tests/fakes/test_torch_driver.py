@@ -98,6 +98,8 @@ def test_a_device_that_is_named_twice_is_an_invalid_ordinal(ask) -> None:
     counted = [[0, 0], ["Error 101: invalid device ordinal"]]
     assert ask(source, env={"CUDA_VISIBLE_DEVICES": "0,0"}) == counted
     assert ask(source, env={"CUDA_VISIBLE_DEVICES": "0,1"}) == [[1, 1], []]
+    # Without a driver nobody reads the variable.
+    assert ask(source, on="cuda-driver-missing", env={"CUDA_VISIBLE_DEVICES": "0,0"}) == [[0, 0], []]
 
 
 def test_the_state_of_a_generator_is_a_seed_and_an_offset(ask) -> None:
