@@ -12,18 +12,18 @@ from blockscale.platforms import Arch
 
 @pytest.fixture
 def hopper():
-    """The launcher. Imported by the tests and not before: other tests want the kernels imported for the interpreter."""
+    """The launcher, where Triton is installed."""
     return pytest.importorskip("blockscale.kernels.triton.fp8_block_gemm_hopper_launch")
 
 
 @pytest.fixture
 def card(hopper):
-    """The launcher, on a Hopper card that can run its kernels."""
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0) or not hopper.gluon.AVAILABLE:
-        pytest.skip("takes a card of sm_90 and a Triton with Gluon")
-    if type(hopper.sum_splits.__globals__["_sum_splits"]).__name__ == "InterpretedFunction":
-        pytest.skip("the kernels are imported for Triton's interpreter in this process: run this file alone")
+    """The launcher, on a Hopper card: the marks below see to that."""
+    assert hopper.gluon.AVAILABLE, "this Triton has no Gluon for Hopper, and every shape would go the portable way"
     return hopper
+
+
+on_hopper = pytest.mark.cuda("sm_90")
 
 
 SHAPES = [(1, 128, 128), (7, 130, 272), (16, 256, 384), (33, 127, 304), (130, 72, 64), (200, 300, 2064)]
@@ -52,6 +52,7 @@ def error(got, want):
     return (torch.linalg.vector_norm(got.cpu().double() - want) / torch.linalg.vector_norm(want)).item()
 
 
+@on_hopper
 @pytest.mark.parametrize("scales", [torch.float32, torch.float8_e8m0fnu])
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 def test_equals_float64(m, n, k, scales, card):
@@ -70,6 +71,7 @@ CONFIGS = [
 ]  # fmt: skip
 
 
+@on_hopper
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 264, 1296), (1000, 2500, 400)])
 def test_every_way_to_tile(m, n, k, config, card):
@@ -80,12 +82,14 @@ def test_every_way_to_tile(m, n, k, config, card):
     assert torch.equal(card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
 
 
+@on_hopper
 def test_scales_of_wider_blocks(card):
     given = operands(20, 200, 1024, block=256)
     got = w8a8_triton_block_scaled_mm(*given, [128, 256], torch.bfloat16)
     assert error(got, float64_answer(*given, block=256)) < 5e-3
 
 
+@on_hopper
 def test_what_no_descriptor_takes_goes_the_portable_way(card):
     given = operands(33, 127, 300)
     assert not card.serves(*given[:2], 128, 128)

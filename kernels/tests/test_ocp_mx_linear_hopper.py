@@ -7,15 +7,7 @@ import torch
 
 from blockscale.kernels.ocp_mx_linear import emulated_gemm, gemm_with_dynamic_quant, triton_gemm
 
-
-@pytest.fixture(autouse=True)
-def _card():
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("takes a card of sm_90")
-    kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")
-    if type(kernel._gemm).__name__ == "InterpretedFunction":
-        pytest.skip("the kernels are imported for Triton's interpreter in this process: run this file alone")
-
+pytestmark = pytest.mark.cuda("sm_90")
 
 WAYS = [
     {"fast": True, "BLOCK_N": 64, "BLOCK_M": 16, "BLOCK_K": 128, "GROUP_N": 1, "SPLIT_K": 4},

@@ -1,32 +1,25 @@
-"""The ways a kernel can run without a device: `torch` is the CPU path, `interpreter` is Triton's (logic only)."""
+"""`path`: each test by each way; memory that shows what a kernel did not write; what ran, said in the report."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
+import os
 
 import pytest
 import torch
 from hypothesis import settings
 
-from blockscale.kernels import triton as kernels
-
-
-def _import_interpreted() -> None:
-    """Triton decides when a kernel's module is imported whether it will be interpreted, the launchers at each call.
-    With the switch on at import, and then put back, one process can test both ways."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_INTERPRET", "1")
-        for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + "."):
-            importlib.import_module(module.name)
-
-
-_import_interpreted()
+from . import ways
 
 # Deadlines measure the machine's load, not the code.
 settings.register_profile("numerics", deadline=None)
 settings.load_profile("numerics")
+
+# cuBLAS is deterministic only with a workspace of its own, and torch refuses it otherwise in the mode below.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def pytest_report_header() -> str:
+    return f"numerics: {ways.versions()}"
 
 
 @pytest.fixture(autouse=True)
@@ -37,23 +30,41 @@ def _poisoned_memory():
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture
+def as_in_service(_poisoned_memory):
+    """Memory and torch's algorithms as they are in service, where a test is about bits, time or memory."""
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.fixture(autouse=True)
 def _plain_torch(monkeypatch):
-    """Unless a test asks for the interpreter, it tests the CPU path."""
+    """Unless a test asks for the interpreter, CPU tensors take the CPU path."""
     monkeypatch.setenv("TRITON_INTERPRET", "0")
 
 
 @pytest.fixture
 def interpreter(_plain_torch, monkeypatch):
-    """Triton's interpreter, or a skip where Triton is not installed."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("Triton is not installed, and its interpreter is asked for")
+    """Triton's interpreter, or a skip where it cannot run the kernels."""
+    if why_not := ways.why_not_interpreter():
+        pytest.skip(why_not)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with ways.interpreted():
+        yield
 
 
-@pytest.fixture(params=["torch", "interpreter"])
+@pytest.fixture
+def device(_plain_torch, record_property):
+    """The accelerator that a hardware mark found. What it is stands in the JUnit file, at each test that it ran."""
+    device = ways.accelerator()
+    record_property("device", ways.described(device))
+    return device
+
+
+@pytest.fixture(params=ways.EVERY_WAY)
 def path(request):
-    """Run the test once by each path."""
+    """Run the test once by each way; `ways.by` names some of them."""
+    if request.param == "device":
+        return ways.Way("device", request.getfixturevalue("device"))
     if request.param == "interpreter":
         request.getfixturevalue("interpreter")
-    return request.param
+    return ways.Way(request.param, torch.device("cpu"))

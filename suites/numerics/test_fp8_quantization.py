@@ -13,7 +13,7 @@ from blockscale.kernels.fp8_quantization import per_token_group_quant_fp8
 
 def bits(tensor):
     """Comparable bits: equal numbers are equal, and so is each NaN to each."""
-    return tensor.float().nan_to_num(1234.5)
+    return tensor.cpu().float().nan_to_num(1234.5)
 
 
 @pytest.mark.parametrize("scale_dtype", [torch.float32, torch.float8_e8m0fnu])
@@ -23,7 +23,7 @@ def test_the_definitions_bits(shape, group, dtype, scale_dtype, path):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(shape, generator=generator) * torch.exp2(torch.randn(shape, generator=generator) * 8)
     x = x.bfloat16()
-    elements, scale = per_token_group_quant_fp8(x, group, dtype, scale_dtype)
+    elements, scale = per_token_group_quant_fp8(path.put(x), group, dtype, scale_dtype)
     want_elements, want_scale = fp8.quantize_groups(x, group, dtype, scale_dtype)
     assert elements.dtype == dtype and scale.dtype == scale_dtype
     assert torch.equal(bits(scale), bits(want_scale))
@@ -34,16 +34,16 @@ def test_nothing_and_no_number(path):
     x = torch.zeros(4, 128)
     x[1, 3], x[2, 3], x[3, 3] = math.nan, math.inf, 1e-44
     for scale_dtype in (torch.float32, torch.float8_e8m0fnu):
-        _, scale = per_token_group_quant_fp8(x, 128, torch.float8_e4m3fn, scale_dtype)
+        _, scale = per_token_group_quant_fp8(path.put(x), 128, torch.float8_e4m3fn, scale_dtype)
         assert torch.equal(bits(scale), bits(fp8.quantize_groups(x, 128, torch.float8_e4m3fn, scale_dtype)[1]))
-    assert per_token_group_quant_fp8(x[:0], 128)[1].shape == (0, 1)
+    assert per_token_group_quant_fp8(path.put(x[:0]), 128)[1].shape == (0, 1)
 
 
 def test_groups_that_are_no_power_of_two(path):
     x = torch.randn(5, 100, generator=torch.Generator().manual_seed(2))
-    elements, scale = per_token_group_quant_fp8(x, 48)
+    elements, scale = per_token_group_quant_fp8(path.put(x), 48)
     assert scale.shape == (5, 3)
-    assert ((fp8.dequantize_groups(elements, scale, 48) - x).abs() < 0.3).all()
+    assert ((fp8.dequantize_groups(elements, scale, 48).cpu() - x).abs() < 0.3).all()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_groups_that_are_no_power_of_two(path):
     ],
 )
 def test_bad_arguments_are_named(options, message, path):
-    call = {"x": torch.zeros(2, 4), "group_size": 4} | options
+    call = path.put({"x": torch.zeros(2, 4), "group_size": 4} | options)
     with pytest.raises(ValueError, match=message):
         per_token_group_quant_fp8(**call)
 
@@ -69,6 +69,6 @@ def test_every_bf16_as_an_element(dtype, path):
     every = torch.arange(65536, dtype=torch.int32).to(torch.uint16).view(torch.bfloat16)
     x = torch.full((65536, 2), fp8.largest(dtype), dtype=torch.bfloat16)
     x[:, 0] = torch.where(every.abs() <= fp8.largest(dtype), every, 0)
-    elements, scale = per_token_group_quant_fp8(x, 2, dtype)
+    elements, scale = per_token_group_quant_fp8(path.put(x), 2, dtype)
     assert (scale == 1).all()
-    assert torch.equal(elements[:, 0].view(torch.uint8), fp8.encode(x[:, 0].float(), dtype).view(torch.uint8))
+    assert torch.equal(elements[:, 0].view(torch.uint8).cpu(), fp8.encode(x[:, 0].float(), dtype).view(torch.uint8))

@@ -9,65 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockscale.formats import mx
 from blockscale.kernels import configs
 from blockscale.kernels.moe_routing import sort_into_tiles
 from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 
+from .references import moe_answer, moe_operands, relative_error
+from .ways import DEVICE, by
+
 ACTIVATIONS = pytest.mark.parametrize("activation", [SWIGLU_OAI, SILU], ids=lambda activation: activation.name)
-
-
-def problem(tokens=9, experts=5, top_k=2, hidden=64, intermediate=96, seed=0, bias=False):
-    """Arguments of `mxfp4_moe`, with outputs of each layer near 1."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def weights(*shape):
-        codes = torch.randint(0, 256, (*shape[:-1], shape[-1] // 2), generator=generator).to(torch.uint8)
-        scale = torch.randint(120, 124, (*shape[:-1], shape[-1] // 32), generator=generator).to(torch.uint8)
-        return codes, scale
-
-    w13, w13_scale = weights(experts, 2 * intermediate, hidden)
-    w2, w2_scale = weights(experts, hidden, intermediate)
-    call = {
-        "x": torch.randn(tokens, hidden, generator=generator).bfloat16(),
-        "topk_weights": torch.rand(tokens, top_k, generator=generator),
-        "topk_ids": torch.stack([torch.randperm(experts, generator=generator)[:top_k] for _ in range(tokens)]).int(),
-        "w13": w13, "w13_scale": w13_scale, "w2": w2, "w2_scale": w2_scale,
-    }  # fmt: skip
-    if bias:
-        call["w13_bias"] = torch.randn(experts, 2 * intermediate, generator=generator).bfloat16()
-        call["w2_bias"] = torch.randn(experts, hidden, generator=generator).bfloat16()
-    return call
-
-
-def float64_answer(x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale, w13_bias=None, w2_bias=None,
-                   activation=SWIGLU_OAI, expert_map=None):  # fmt: skip
-    """Token by token, slot by slot, by the formulas themselves."""
-    up_projection = mx.dequantize(w13, w13_scale, torch.float64)
-    down_projection = mx.dequantize(w2, w2_scale, torch.float64)
-    out = torch.zeros(x.shape, dtype=torch.float64)
-    for token, row in enumerate(x.double()):
-        for weight, expert in zip(topk_weights[token].double(), topk_ids[token].tolist(), strict=True):
-            expert = expert if expert_map is None else int(expert_map[expert])
-            if expert < 0:
-                continue
-            columns = up_projection[expert] @ row
-            if w13_bias is not None:
-                columns += w13_bias[expert].double()
-            if activation is SWIGLU_OAI:
-                gate, up = columns[0::2].clamp(max=7), columns[1::2].clamp(-7, 7)
-                inner = gate * torch.sigmoid(1.702 * gate) * (up + 1)
-            else:
-                gate, up = columns[: len(columns) // 2], columns[len(columns) // 2 :]
-                inner = gate * torch.sigmoid(gate) * up
-            y = down_projection[expert] @ inner
-            out[token] += weight * (y if w2_bias is None else y + w2_bias[expert].double())
-    return out
-
-
-def relative_error(got, want):
-    return (torch.linalg.vector_norm(got.double() - want) / torch.linalg.vector_norm(want)).item()
 
 
 @ACTIVATIONS
@@ -77,10 +27,10 @@ def relative_error(got, want):
     [(1, 4, 4, 32, 32), (9, 5, 2, 64, 96), (3, 32, 1, 160, 32), (70, 3, 3, 32, 64)],
 )
 def test_equals_float64(tokens, experts, top_k, hidden, intermediate, bias, activation, path):
-    call = problem(tokens, experts, top_k, hidden, intermediate, bias=bias)
-    got = mxfp4_moe(**call, activation=activation)
+    call = moe_operands(tokens, experts, top_k, hidden, intermediate, bias=bias)
+    got = mxfp4_moe(**path.put(call), activation=activation)
     assert got.shape == (tokens, hidden) and got.dtype == torch.bfloat16
-    assert relative_error(got, float64_answer(**call, activation=activation)) < 1e-2
+    assert relative_error(got, moe_answer(**call, activation=activation)) < 1e-2
 
 
 CONFIGS = [
@@ -91,18 +41,18 @@ CONFIGS = [
 
 @ACTIVATIONS
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_every_way_to_tile(config, activation, interpreter, monkeypatch):
+@by("interpreter", DEVICE)
+def test_every_way_to_tile(config, activation, path, monkeypatch):
     monkeypatch.setattr(configs, "choose", lambda *_: dict(config))
-    call = problem(40, 3, 2, 96, 64, bias=True)
-    assert (
-        relative_error(mxfp4_moe(**call, activation=activation), float64_answer(**call, activation=activation)) < 1e-2
-    )
+    call = moe_operands(40, 3, 2, 96, 64, bias=True)
+    got = mxfp4_moe(**path.put(call), activation=activation)
+    assert relative_error(got, moe_answer(**call, activation=activation)) < 1e-2
 
 
 @ACTIVATIONS
 def test_padding_is_not_read(activation, path):
     """Padded weights whose padding is NaN give what the weights without padding give."""
-    call = problem(7, 4, 2, 64, 60 + 4, bias=True)
+    call = moe_operands(7, 4, 2, 64, 60 + 4, bias=True)
     hidden, intermediate, hidden_pad, intermediate_pad = 64, 60, 32, 36
     small = {name: value for name, value in call.items() if name[0] == "w"}
     padded = {}
@@ -126,25 +76,23 @@ def test_padding_is_not_read(activation, path):
         else:
             wide[:, places, :used_columns] = tensor[:, sources][..., :used_columns]
         padded[name] = wide
-    got = mxfp4_moe(
-        call["x"], call["topk_weights"], call["topk_ids"], **padded, activation=activation,
-        hidden_pad=hidden_pad, intermediate_pad=intermediate_pad,
-    )  # fmt: skip
-    want = mxfp4_moe(**call, activation=activation, intermediate_pad=4)
+    given = path.put({name: call[name] for name in ("x", "topk_weights", "topk_ids")} | padded)
+    got = mxfp4_moe(**given, activation=activation, hidden_pad=hidden_pad, intermediate_pad=intermediate_pad)
+    want = mxfp4_moe(**path.put(call), activation=activation, intermediate_pad=4)
     assert got.shape == (7, 64)
     assert torch.equal(got, want)
 
 
 def test_experts_of_other_ranks(path):
     """Two ranks' answers add up to one rank's; a token all of whose experts are elsewhere gives zero."""
-    call = problem(12, 6, 2, bias=True)
-    whole = float64_answer(**call)
+    call = moe_operands(12, 6, 2, bias=True)
+    whole = moe_answer(**call)
     parts = []
     for mine in (range(0, 6, 2), range(1, 6, 2)):
         expert_map = torch.full((6,), -1, dtype=torch.int32)
         expert_map[list(mine)] = torch.arange(3, dtype=torch.int32)
         local = {name: value[list(mine)] if name[0] == "w" else value for name, value in call.items()}
-        part = mxfp4_moe(**local, expert_map=expert_map)
+        part = mxfp4_moe(**path.put(local), expert_map=path.put(expert_map)).cpu()
         elsewhere = (expert_map[call["topk_ids"].long()] < 0).all(1)
         assert elsewhere.any() and (part[elsewhere] == 0).all()
         parts.append(part.double())
@@ -154,22 +102,22 @@ def test_experts_of_other_ranks(path):
 @pytest.mark.parametrize(("activation_format", "bound"), [("mxfp8", 0.06), ("fp8", 0.06)])
 def test_rounded_activations(activation_format, bound, path):
     """Three mantissa bits in each GEMM's activations: near the exact answer, and not equal to bf16's."""
-    call = problem(20, 4, 2, 96, 64)
-    got = mxfp4_moe(**call, activation_format=activation_format)
-    assert 0.01 < relative_error(got, float64_answer(**call)) < bound
+    call = moe_operands(20, 4, 2, 96, 64)
+    got = mxfp4_moe(**path.put(call), activation_format=activation_format)
+    assert 0.01 < relative_error(got, moe_answer(**call)) < bound
 
 
 def test_no_tokens(path):
-    call = problem(3)
+    call = moe_operands(3)
     none = {name: value[:0] if name in ("x", "topk_weights", "topk_ids") else value for name, value in call.items()}
-    assert mxfp4_moe(**none).shape == (0, 64)
+    assert mxfp4_moe(**path.put(none)).shape == (0, 64)
 
 
 def test_a_token_that_is_no_number_spoils_only_itself(path):
-    call = problem(6)
-    call["x"][2, 5] = float("nan")
-    got = mxfp4_moe(**call)
-    assert got[2].isnan().all() and not got[[0, 1, 3, 4, 5]].isnan().any()
+    call = moe_operands(6)
+    call["x"][2, 5], call["x"][4, 5] = float("nan"), float("inf")
+    got = mxfp4_moe(**path.put(call))
+    assert got[2].isnan().all() and got[[0, 1, 3, 5]].isfinite().all()
 
 
 @given(st.data())
@@ -191,8 +139,6 @@ def test_tiles_hold_each_assignment_once(data):
 
 
 BAD = {
-    "id too large": (lambda c: c["topk_ids"].fill_(5), r"topk_ids: got ids from 5 to 5, expected ids from 0 to 4"),
-    "id negative": (lambda c: c["topk_ids"].fill_(-1), r"topk_ids: got ids from -1 to -1, expected ids from 0 to 4"),
     "x is fp32": (lambda c: c.update(x=c["x"].float()), r"x: got torch.float32, expected torch.bfloat16"),
     "x too wide": (lambda c: c.update(x=c["x"].repeat(1, 2)), r"x: got shape \(4, 128\), expected \(M, 64\)"),
     "weights of other tokens": (lambda c: c.update(topk_weights=c["topk_weights"][:2]), r"topk_weights: got shape \(2"),
@@ -204,38 +150,53 @@ BAD = {
     "odd pad": (lambda c: c.update(intermediate_pad=1), r"intermediate_pad: got 1, expected an even"),
     "all is pad": (lambda c: c.update(hidden_pad=64), r"hidden_pad: got 64, expected an even number from 0 to 62"),
     "unknown format": (lambda c: c.update(activation_format="int8"), r"activation_format: got 'int8', expected one of"),
-    "map to no expert": (
-        lambda c: c.update(expert_map=torch.tensor([0, 1, 2, 3, 7])),
-        r"expert_map: got local ids from 0 to 7, expected -1, or 0 to 4"),
     "no expert at all": (
         lambda c: c.update(topk_ids=c["topk_ids"][:, :0]), r"topk_ids: got shape \(4, 0\), expected at least one"),
 }  # fmt: skip
 
 
+UNASKED = {  # of a device, whose stream would stall
+    "id too large": (lambda c: c["topk_ids"].fill_(5), r"topk_ids: got ids from 5 to 5, expected ids from 0 to 4"),
+    "id negative": (lambda c: c["topk_ids"].fill_(-1), r"topk_ids: got ids from -1 to -1, expected ids from 0 to 4"),
+    "map to no expert": (
+        lambda c: c.update(expert_map=torch.tensor([0, 1, 2, 3, 7])),
+        r"expert_map: got local ids from 0 to 7, expected -1, or 0 to 4"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNASKED)
+@by("torch", "interpreter")
+def test_what_only_a_cpu_is_asked(case, path):
+    raises(*UNASKED[case], path)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_arguments_are_named(case, path):
-    spoil, message = BAD[case]
-    call = problem(4)
+    raises(*BAD[case], path)
+
+
+def raises(spoil, message, path):
+    call = moe_operands(4)
     spoil(call)
     with pytest.raises(ValueError, match=message):
-        mxfp4_moe(**call)
+        mxfp4_moe(**path.put(call))
 
 
 def test_the_limit_is_felt(path):
     """Gates above 7 and ups beyond 7 on both sides, where the clamps decide the answer."""
-    call = problem(8)
+    call = moe_operands(8)
     call["x"] = call["x"] * 16
     unlimited = dataclasses.replace(SWIGLU_OAI, limit=None)
-    want = float64_answer(**call)
-    assert relative_error(mxfp4_moe(**call), want) < 1e-2
-    assert relative_error(mxfp4_moe(**call, activation=unlimited), want) > 0.5
+    want = moe_answer(**call)
+    assert relative_error(mxfp4_moe(**path.put(call)), want) < 1e-2
+    assert relative_error(mxfp4_moe(**path.put(call), activation=unlimited), want) > 0.5
 
 
 @ACTIVATIONS
 def test_the_other_ways_to_compute_it(activation, path):
     """The activation as a step of its own, and everything emulated; with padding, where rows must be picked."""
-    call = problem(15, hidden=64, intermediate=64, bias=True)
-    want = mxfp4_moe(**call, activation=activation, intermediate_pad=10)
+    call = moe_operands(15, hidden=64, intermediate=64, bias=True)
+    want = mxfp4_moe(**path.put(call), activation=activation, intermediate_pad=10)
     for way in ({"fused": False}, {"emulate": True}):
-        got = mxfp4_moe(**call, activation=activation, intermediate_pad=10, **way)
+        got = mxfp4_moe(**path.put(call), activation=activation, intermediate_pad=10, **way)
         assert relative_error(got, want.double()) < 8e-3

@@ -10,56 +10,45 @@ import torch
 from blockscale.formats import mx
 from blockscale.kernels import cpu, ocp_mx_linear
 from blockscale.kernels.ocp_mx_linear import ROUNDING, gemm_with_dynamic_quant
+from blockscale.platforms import current_platform
 
-
-def operands(m, n, k, seed=0):
-    """Activations over many binades, and weights whose scales differ from block to block."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(m, k, generator=generator) * torch.exp2(2 * torch.randn(m, k, generator=generator))
-    weight = torch.randint(0, 256, (n, k // 2), generator=generator).to(torch.uint8)
-    scale = torch.randint(117, 133, (n, k // 32), generator=generator).to(torch.uint8)
-    return x.bfloat16(), weight, scale
-
-
-def float64_answer(x, weight, scale):
-    values = mx.dequantize(*mx.quantize(x, ROUNDING), torch.float64) if x.dtype != torch.uint8 else x
-    return values @ mx.dequantize(weight, scale, torch.float64).T
-
-
-def relative_error(got, want):
-    return (torch.linalg.vector_norm(got.double() - want) / torch.linalg.vector_norm(want)).item()
-
+from .references import bound, mx_answer, mx_operands, relative_error
+from .ways import DEVICE, by
 
 SHAPES = [(1, 1, 32), (3, 100, 96), (16, 64, 256), (17, 130, 288), (70, 65, 160), (130, 129, 64)]
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 5e-3), (torch.float16, 2e-3), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
-def test_equals_float64(m, n, k, dtype, bound, path):
-    x, weight, scale = operands(m, n, k)
-    x, scale = x * 2.0**-6, scale - 4  # within fp16's range
-    got = gemm_with_dynamic_quant(x, weight, scale, out_dtype=dtype)
+def test_equals_float64(m, n, k, dtype, path):
+    x, weight, scale = mx_operands(m, n, k)
+    given = x * 2.0**-6, weight, scale - 4  # within fp16's range
+    got = gemm_with_dynamic_quant(*path.put(given), out_dtype=dtype)
     assert got.shape == (m, n) and got.dtype == dtype
-    assert relative_error(got, float64_answer(x, weight, scale)) < bound
+    assert relative_error(got, mx_answer(*given)) < bound(dtype, path)
 
 
 @pytest.mark.parametrize("x_dtype", [torch.float32, torch.float16])
 def test_other_activations_and_leading_dimensions(x_dtype, path):
-    x, weight, scale = operands(12, 40, 64)
+    x, weight, scale = mx_operands(12, 40, 64)
     x = x.to(x_dtype)
-    got = gemm_with_dynamic_quant(
-        x.view(2, 2, 3, 64), weight, scale.view(torch.float8_e8m0fnu), out_dtype=torch.float32
-    )
+    want = mx_answer(x, weight, scale)
+    x, weight, scale = path.put((x, weight, scale.view(torch.float8_e8m0fnu)))
+    got = gemm_with_dynamic_quant(x.view(2, 2, 3, 64), weight, scale, out_dtype=torch.float32)
     assert got.shape == (2, 2, 3, 40)
-    assert relative_error(got.view(12, 40), float64_answer(x, weight, scale)) < 1e-6
+    assert relative_error(got.view(12, 40), want) < bound(torch.float32, path)
     assert gemm_with_dynamic_quant(x[:0], weight, scale).shape == (0, 40)
 
 
 def test_activations_quantized_before(path):
-    x, weight, scale = operands(9, 50, 192)
-    packed, x_scales = mx.quantize(x, ROUNDING)
-    got = gemm_with_dynamic_quant(packed, weight, scale, out_dtype=torch.float32, x_scales=x_scales)
-    assert torch.equal(got, gemm_with_dynamic_quant(x, weight, scale, out_dtype=torch.float32))
+    for m in (9, 300):
+        given = mx_operands(m, 50, 192)
+        packed, x_scales = path.put(mx.quantize(given[0], ROUNDING))
+        x, weight, scale = path.put(given)
+        got = gemm_with_dynamic_quant(packed, weight, scale, out_dtype=torch.float32, x_scales=x_scales)
+        assert relative_error(got, mx_answer(*given)) < bound(torch.float32, path)
+        if not path.on_device:  # an arch may multiply even and odd columns apart, where it quantized them itself
+            assert torch.equal(got, gemm_with_dynamic_quant(x, weight, scale, out_dtype=torch.float32))
 
 
 @pytest.mark.parametrize("native", [False, True])
@@ -72,40 +61,53 @@ def test_activations_quantized_before(path):
     ],
     ids=str,
 )
-def test_every_way_to_tile(config, native, interpreter):
+@by("interpreter", DEVICE)
+def test_every_way_to_tile(config, native, path):
+    """Where the matrix unit has no MXFP4, Triton's own product of MXFP4 widens it to bf16."""
     kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")
-    x, weight, scale = operands(37, 150, 288)
+    given = mx_operands(37, 150, 288)
+    x, weight, scale = path.put(given)
     values, x_scale = kernel.quantize(x, ROUNDING, pack=native)
     got = kernel.gemm(values, x_scale if native else None, weight, scale, torch.float32, config)
-    assert relative_error(got, float64_answer(x, weight, scale)) < 1e-6
+    assert relative_error(got, mx_answer(*given)) < bound(torch.float32, path)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, about NaN in the interpreter
 @pytest.mark.parametrize("rounding", mx.ScaleRounding)
-def test_quantizing_kernel_gives_the_definitions_bits(rounding, interpreter):
+@by("interpreter", DEVICE)
+def test_quantizing_kernel_gives_the_definitions_bits(rounding, path):
     """Every bf16 value, in blocks of neighbours, of strangers and alone; NaN and infinity mark their block."""
     kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")
     every = torch.arange(65536, dtype=torch.int32).to(torch.uint16).view(torch.bfloat16)
     strangers = every[torch.randperm(65536, generator=torch.Generator().manual_seed(0))]
     alone = torch.zeros(512, 32, dtype=torch.bfloat16)
     alone[:, 7] = every[::128]
-    # In fp32, for the interpreter reads subnormal bf16 as zero; it writes them wrongly too, so those are left out.
-    for x in (every.float().view(16, 4096), strangers.float().view(16, 4096), alone.float().view(4, 4096)):
-        packed, scale = kernel.quantize(x, rounding, pack=True)
+    for x in (every.view(16, 4096), strangers.view(16, 4096), alone.view(4, 4096)):
+        # In fp32, for the interpreter reads subnormal bf16 as zero; it writes them wrongly too, so those are left out.
+        x = x if path.on_device else x.float()
+        packed, scale = kernel.quantize(path.put(x), rounding, pack=True)
         want_packed, want_scale = mx.quantize(x, rounding)
-        assert torch.equal(scale, want_scale)
-        assert torch.equal(packed, want_packed)
-        if rounding is not ROUNDING:
+        assert torch.equal(scale.cpu(), want_scale)
+        assert torch.equal(packed.cpu(), want_packed)
+        if rounding is not ROUNDING and not path.on_device:
             continue
-        values, _ = kernel.quantize(x, rounding, pack=False)
+        values, _ = kernel.quantize(path.put(x), rounding, pack=False)
         want = mx.dequantize(want_packed, want_scale, torch.bfloat16)
-        assert same_normal_numbers(values, want)
+        assert same_numbers(values.cpu(), want) if path.on_device else same_normal_numbers(values, want)
 
 
 def same_normal_numbers(got, want):
     """Equal, each NaN to each, where `want` is no subnormal number."""
     normal = ~(want.float().abs() < 2.0**-126) | (want == 0)
     return torch.equal(torch.where(normal, got, 0).nan_to_num(1234.5), torch.where(normal, want, 0).nan_to_num(1234.5))
+
+
+def same_numbers(got, want):
+    """Equal bit for bit, but for NaN: each to each."""
+    number = ~want.isnan()
+    return torch.equal(got.isnan(), ~number) and torch.equal(
+        got.view(torch.int16)[number], want.view(torch.int16)[number]
+    )
 
 
 def every_weight():
@@ -116,19 +118,17 @@ def every_weight():
 
 def test_every_weight_with_every_scale(path):
     packed, scale = every_weight()
-    if path == "torch":
+    if path.name == "torch":
         got = cpu.dequantize_mxfp4(packed, scale)
     else:
-        got = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear").dequantize(packed, scale)
+        kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")
+        got = kernel.dequantize(*path.put((packed, scale))).cpu()
     want = mx.dequantize(packed, scale, torch.bfloat16)
-    assert same_normal_numbers(got, want)
-    if path == "torch":
-        assert torch.equal(got.nan_to_num(1234.5), want.nan_to_num(1234.5))
-        assert torch.equal(torch.signbit(got)[:-1], torch.signbit(want)[:-1])
+    assert same_normal_numbers(got, want) if path.name == "interpreter" else same_numbers(got, want)
 
 
 def test_cpu_pieces_do_not_show(monkeypatch):
-    _, weight, scale = operands(1, 70, 96)
+    _, weight, scale = mx_operands(1, 70, 96)
     whole = cpu.dequantize_mxfp4(weight, scale)
     monkeypatch.setattr(cpu, "_PIECE", 700)
     assert torch.equal(cpu.dequantize_mxfp4(weight, scale), whole)
@@ -136,17 +136,18 @@ def test_cpu_pieces_do_not_show(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_nan_stays_in_its_row_and_column(path):
-    x, weight, scale = operands(20, 33, 64)
-    x[3, 40], x[4, 1] = math.nan, math.inf
-    scale[32, 1] = 255
-    got = gemm_with_dynamic_quant(x, weight, scale)
-    spoiled = torch.zeros(20, 33, dtype=torch.bool)
-    spoiled[3], spoiled[4], spoiled[:, 32] = True, True, True
-    assert torch.equal(got.isnan(), spoiled)
+    for m in (20, 100, 300) if path.on_device else (20,):
+        x, weight, scale = mx_operands(m, 33, 64)
+        x[3, 40], x[4, 1] = math.nan, math.inf
+        scale[32, 1] = 255
+        got = gemm_with_dynamic_quant(*path.put((x, weight, scale)))
+        spoiled = torch.zeros(m, 33, dtype=torch.bool)
+        spoiled[3], spoiled[4], spoiled[:, 32] = True, True, True
+        assert torch.equal(got.isnan().cpu(), spoiled)
 
 
 def test_torch_compile_traces_it_whole():
-    x, weight, scale = operands(5, 40, 64)
+    x, weight, scale = mx_operands(5, 40, 64)
 
     def layer(x):
         return torch.relu(gemm_with_dynamic_quant(x, weight, scale)) + 1
@@ -156,7 +157,7 @@ def test_torch_compile_traces_it_whole():
 
 
 def test_the_fake_says_shape_and_dtype_as_the_real_one():
-    x, weight, scale = operands(6, 40, 64)
+    x, weight, scale = mx_operands(6, 40, 64)
     arguments = (x.view(2, 3, 64), weight, scale, False, torch.float16, None)
     torch.library.opcheck(torch.ops.blockscale.gemm_with_dynamic_quant.default, arguments)
 
@@ -173,20 +174,27 @@ BAD = {
     "x strided": (lambda c: c.update(x=c["x"].repeat(1, 2)[:, ::2]), r"x: got strides \(128, 2\)"),
     "x_scales without packed x": (
         lambda c: c.update(x_scales=c["weight_scale"][:4]), r"x: got shape \(4, 64\), expected a last dimension of 32"),
-    "AITER elsewhere": (
-        lambda c: c.update(rocm_use_aiter_fp4_asm_gemm=True),
-        r"rocm_use_aiter_fp4_asm_gemm: got True, expected False: aiter is a library for rocm, and this is cpu"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_arguments_are_named(case, path):
     spoil, message = BAD[case]
-    x, weight, scale = operands(4, 40, 64)
+    x, weight, scale = path.put(mx_operands(4, 40, 64))
     call = {"x": x, "weight": weight, "weight_scale": scale}
     spoil(call)
     with pytest.raises(ValueError, match=message):
         gemm_with_dynamic_quant(**call)
+
+
+@pytest.mark.parametrize(
+    "path", ["torch", "interpreter", pytest.param("device", marks=(pytest.mark.cuda, pytest.mark.xpu))], indirect=True
+)
+def test_aiter_is_refused_elsewhere(path):
+    given = path.put(mx_operands(4, 40, 64))
+    message = "rocm_use_aiter_fp4_asm_gemm: got True, expected False: aiter is a library for rocm, and this is "
+    with pytest.raises(ValueError, match=message + current_platform.name):
+        gemm_with_dynamic_quant(*given, rocm_use_aiter_fp4_asm_gemm=True)
 
 
 def test_aiter_gets_its_own_layouts(monkeypatch):
@@ -194,7 +202,7 @@ def test_aiter_gets_its_own_layouts(monkeypatch):
     seen = []
     monkeypatch.setattr(ocp_mx_linear, "_why_not_aiter", lambda x: "")
     monkeypatch.setattr(ocp_mx_linear.aiter, "fp4_asm_gemm", lambda x, *_: seen.append(x.shape) or x.new_zeros(4, 40))
-    x, weight, scale = operands(4, 40, 64)
+    x, weight, scale = mx_operands(4, 40, 64)
     shuffled = torch.zeros(256, 8, dtype=torch.uint8)
     assert gemm_with_dynamic_quant(x.view(2, 2, 64), weight, shuffled, True).shape == (2, 2, 40)
     assert seen == [(4, 64)]

@@ -31,7 +31,12 @@ def encode(x: torch.Tensor) -> torch.Tensor:
 
 def decode(code: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Values of codes 0..15 (any integer dtype), same shape; exact in any float dtype of 16 bits or more."""
-    return torch.tensor(VALUES, dtype=dtype, device=code.device)[code.int()]
+    # By arithmetic: a table would have to be copied to a device, which cannot be while a graph is captured there.
+    code = code.int()
+    magnitude, mantissa = code & 7, code & 1
+    halves = torch.where(magnitude < 2, mantissa, (2 | mantissa) << ((magnitude >> 1) - 1).clamp(min=0))
+    value = halves.to(dtype) * 0.5
+    return torch.where(code & 8 == 0, value, -value)
 
 
 def pack(code: torch.Tensor) -> torch.Tensor:

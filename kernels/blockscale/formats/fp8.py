@@ -41,7 +41,9 @@ def quantize_groups(
         raise ValueError(f"scale_dtype: got {scale_dtype}, expected torch.float32 or torch.float8_e8m0fnu")
     K = x.shape[-1]
     padded = torch.nn.functional.pad(x.float(), (0, -K % group)).unflatten(-1, (-1, group))  # (..., K / group, group)
-    scale = (padded.abs().amax(-1) / largest(dtype)).clamp(min=2.0**-126)
+    # Divided by a tensor: on a device torch would multiply by a number's reciprocal, which rounds twice.
+    top = torch.full((), largest(dtype), dtype=torch.float32, device=x.device)
+    scale = (padded.abs().amax(-1) / top).clamp(min=2.0**-126)
     finite = scale.isfinite()
     if scale_dtype == torch.float8_e8m0fnu:
         # Up to the next power of two: adding all mantissa bits carries into the exponent unless the mantissa is zero.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 import torch
 
 from blockscale import envs
 from blockscale.platforms import Arch, current_platform
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 # The first Triton release whose compiler is right for an arch; older ones fail or, worse, give wrong numbers.
 _OLDEST_TRITON = (3, 0, 0)
@@ -18,6 +22,19 @@ _FIRST_TRITON = {"gfx1250": (3, 7, 1), "sm_103": (3, 6, 0)}
 def runs_on_triton(tensor: torch.Tensor) -> bool:
     """Whether a kernel on this tensor is Triton's: on every device but the CPU, and there under TRITON_INTERPRET=1."""
     return tensor.device.type != "cpu" or envs.interpreting()
+
+
+def on_its_device(launch: Callable[Concatenate[torch.Tensor, P], R]) -> Callable[Concatenate[torch.Tensor, P], R]:
+    """Make a launcher run on its first argument's device. Triton launches on the current one, whatever it is given."""
+
+    @functools.wraps(launch)
+    def call(x: torch.Tensor, *args: P.args, **named: P.kwargs) -> R:
+        if x.device.type == "cpu":
+            return launch(x, *args, **named)
+        with torch.get_device_module(x.device).device(x.device):
+            return launch(x, *args, **named)
+
+    return call
 
 
 def arch_of(tensor: torch.Tensor) -> Arch | None:

@@ -37,6 +37,9 @@ def w8a8_triton_block_scaled_mm(
     As: (..., ceil(K / block_k)), one scale per row and K block. Bs: (ceil(N / block_n), ceil(K / block_k)). Scales are
     fp32 or e8m0. M, N and K need not be multiples of anything. Returns (..., N) in `output_dtype`.
     On a device the fp8 dtype must be the arch's: e4m3fnuz on gfx942, e4m3fn elsewhere.
+    On a device the same call gives the same bits, and a row's depend on M, not on the other rows: with another M, K may
+    be summed in another order. Beside the answer a device holds, for M up to 128, at most 8 times 4 M N bytes of
+    partial sums, and else nothing.
     Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. While torch
     compiles it is a custom op, which torch does not look into.
     """
@@ -53,6 +56,7 @@ def w8a8_triton_block_scaled_mm(
     return out.view(*A.shape[:-1], N)
 
 
+@dispatch.on_its_device
 def _triton(
     A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, Bs: torch.Tensor, block_n: int, block_k: int, dtype: torch.dtype
 ) -> torch.Tensor:

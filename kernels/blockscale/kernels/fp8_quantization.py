@@ -19,7 +19,8 @@ def per_token_group_quant_fp8(
     """Quantize (..., K) bf16, fp16 or fp32: elements (..., K) fp8 and scales (..., ceil(K / group_size)).
 
     `dtype` defaults to the platform's e4m3 flavour. Scales are fp32 (amax / largest) or float8_e8m0fnu (the power of
-    two at or above that). Defined by `formats.fp8.quantize_groups`, whose answer every path gives bit for bit.
+    two at or above that). Defined by `formats.fp8.quantize_groups`, whose answer every path gives bit for bit, so that
+    a group's depends on nothing else. A device holds nothing beside the answer.
     Raises ValueError for another dtype, a group below 1 or a tensor that is not contiguous.
     """
     dtype = dtype or current_platform.fp8_dtype()
@@ -33,6 +34,13 @@ def per_token_group_quant_fp8(
     is_power_of_two = group_size & (group_size - 1) == 0
     if not dispatch.runs_on_triton(x) or not is_power_of_two:
         return fp8.quantize_groups(x, group_size, dtype, scale_dtype)
+    return _triton(x, group_size, dtype, scale_dtype)
+
+
+@dispatch.on_its_device
+def _triton(
+    x: torch.Tensor, group_size: int, dtype: torch.dtype, scale_dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
     dispatch.arch_of(x)  # says so if Triton is missing or too old
     from blockscale.kernels.triton.fp8_quantization import quantize_groups
 

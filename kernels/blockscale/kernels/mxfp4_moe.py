@@ -51,6 +51,9 @@ def mxfp4_moe(
     experts of other ranks, whose share is left out. `fused` computes the activation within the first GEMM, `emulate`
     everything in plain torch on whichever device. Raises ValueError, before anything runs, for what does not fit; on
     the CPU for ids out of range too. While torch compiles it is a custom op, which torch does not look into.
+    On a device the same call gives the same bits, and a token's depend on M, k and E, not on the other tokens or where
+    they are routed. Beside the answer a device holds, if fused, 2 (H + I) + 200 bytes for each token and expert of its
+    own: the rows between the two GEMMs and after them, and how they are sorted.
     """
     if torch.compiler.is_compiling():
         return through_operator(
@@ -71,7 +74,7 @@ def mxfp4_moe(
     )  # fmt: skip
     if emulate or not dispatch.runs_on_triton(x):
         return _dequantized(problem)
-    return _triton(problem, fused)
+    return _triton(x, problem, fused)
 
 
 def _run_name(fused: bool, emulate: bool) -> str:
@@ -106,23 +109,25 @@ class _Problem(NamedTuple):
         return used
 
 
-def _triton(p: _Problem, fused: bool) -> torch.Tensor:
+@dispatch.on_its_device
+def _triton(x: torch.Tensor, p: _Problem, fused: bool) -> torch.Tensor:
+    """`x` is the problem's, and says where this runs."""
     from blockscale.kernels.triton import mxfp4_moe as kernel
 
-    experts, hidden, top_k = p.w13.shape[0], p.x.shape[1], p.local.shape[1]
+    experts, hidden, top_k = p.w13.shape[0], x.shape[1], p.local.shape[1]
     per_expert = -(-p.local.numel() // experts)
-    config = configs.choose("mxfp4_moe", dispatch.arch_of(p.x), per_expert, p.w13.shape[1], hidden)
+    config = configs.choose("mxfp4_moe", dispatch.arch_of(x), per_expert, p.w13.shape[1], hidden)
     tiles = sort_into_tiles(p.local, experts, config.pop("BLOCK_M"))
     row_weight = p.topk_weights.flatten().contiguous()
     first = partial(
-        kernel.grouped_gemm, _rounded(p.x, p.activation_format), p.w13, p.w13_scale, p.w13_bias, tiles=tiles, k=hidden,
+        kernel.grouped_gemm, _rounded(x, p.activation_format), p.w13, p.w13_scale, p.w13_bias, tiles=tiles, k=hidden,
         top_k=top_k, config=config,
     )  # fmt: skip
     if fused:
         inner = first(row_weight, n=2 * p.intermediate, activation=p.activation)
     else:
         columns = first(torch.ones_like(row_weight), n=p.w13.shape[1], activation=None)[:, p.used_rows()].float()
-        inner = p.activation(*p.activation.gate_and_up(columns)).to(p.x.dtype)
+        inner = p.activation(*p.activation.gate_and_up(columns)).to(x.dtype)
     rows = kernel.grouped_gemm(
         _rounded(inner, p.activation_format), p.w2, p.w2_scale, p.w2_bias, row_weight, tiles=tiles, n=hidden,
         k=p.intermediate, top_k=1, activation=None, config=config,

@@ -40,6 +40,9 @@ def gemm_with_dynamic_quant(
     and scales are then in AITER's layouts.
     Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. A torch custom op:
     torch.compile does not look inside.
+    On a device the same call gives the same bits, and a row's depend on M, not on the other rows' values: with another
+    M, K may be summed in another order. Beside the answer a device holds 2 M K bytes of x as bf16, for M up to 256 at
+    most 8 times 4 M N bytes of partial sums, and beyond that 8192 rows of the weight as bf16.
     """
     scales = None if x_scales is None else _codes(x_scales)
     return torch.ops.blockscale.gemm_with_dynamic_quant(
@@ -84,6 +87,7 @@ def _(
     return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
 
 
+@dispatch.on_its_device
 def _triton(
     x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor, dtype: torch.dtype, x_scales: torch.Tensor | None
 ) -> torch.Tensor:

@@ -106,7 +106,8 @@ def _gemm(
             accumulator += product * a_scale[:, None] * b_scale[None, :]
 
     split = tl.program_id(1).to(tl.int64)
-    target = out + split * stride_out_split + m.to(tl.int64)[:, None] * stride_out_m + n[None, :] * stride_out_n
+    target = out + split * stride_out_split
+    target += m.to(tl.int64)[:, None] * stride_out_m + n.to(tl.int64)[None, :] * stride_out_n
     tl.store(target, narrow(accumulator, out.dtype.element_ty, INTERPRETED), mask=(m < M)[:, None] & (n < N)[None, :])
 
 
@@ -124,8 +125,10 @@ def _sum_splits(
         wait_for_previous()
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for split in tl.static_range(SPLIT_K):
-        total += tl.load(partial + split * size + i, mask=i < size, other=0.0)
+    addend = partial + i
+    for _ in tl.static_range(SPLIT_K):
+        total += tl.load(addend, mask=i < size, other=0.0)
+        addend += size  # step by step: SPLIT_K * size may pass 2^31
     tl.store(out + i, narrow(total, out.dtype.element_ty, INTERPRETED), mask=i < size)
 
 
