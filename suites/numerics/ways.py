@@ -79,8 +79,9 @@ def versions() -> str:
 
 def why_not_interpreter() -> str:
     """Why Triton's interpreter cannot run the kernels here; empty if it can."""
-    if importlib.util.find_spec("triton") is None:
-        return "Triton is not installed, and its interpreter is asked for"
+    for module, name in (("triton", "Triton"), ("numpy", "NumPy")):
+        if importlib.util.find_spec(module) is None:
+            return f"{name} is not installed, and Triton's interpreter is asked for"
     triton, numpy = dispatch.triton_version(), importlib.metadata.version("numpy")
     if triton < (3, 7, 0) and tuple(map(int, numpy.split(".")[:2])) >= (2, 4):
         found = ".".join(map(str, triton))
