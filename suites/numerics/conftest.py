@@ -14,6 +14,10 @@ from . import ways
 settings.register_profile("numerics", deadline=None)
 settings.load_profile("numerics")
 
+# Side by side, processes share the cores: torch would take them all in each.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+
 # cuBLAS is deterministic only with a workspace of its own, and torch refuses it otherwise in the mode below.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 

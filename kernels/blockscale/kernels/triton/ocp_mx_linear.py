@@ -198,6 +198,7 @@ def gemm_of_dequantized(
             torch.mm(x, wide.t(), out=out[:, piece])
         else:
             out[:, piece] = torch.mm(x, wide.t(), out_dtype=torch.float32)
+        del wide  # else it would live until the next piece is made, which takes as much again
     return out
 
 
