@@ -64,7 +64,7 @@ def device(_plain_torch, record_property):
     return device
 
 
-@pytest.fixture(params=ways.EVERY_WAY)
+@pytest.fixture(params=[ways.WAYS[name] for name in ways.EVERY_WAY])
 def path(request):
     """Run the test once by each way; `ways.by` names some of them."""
     if request.param == "device":

@@ -32,9 +32,9 @@ from .references import (
     mx_operands,
     relative_error,
 )
-from .ways import DEVICE, by
+from .ways import by
 
-pytestmark = by(DEVICE)
+pytestmark = by("device")
 
 
 def sizes(count, *limits, seed=0):
@@ -53,7 +53,7 @@ def test_fp8_gemm(m, n, k, path):
     for depth, scales in ((k, torch.float32), (in_steps(k, 16), torch.float8_e8m0fnu)):
         given = fp8_operands(m, n, depth, dtype=path.fp8, scales=scales)
         got = w8a8_triton_block_scaled_mm(*path.put(given), [128, 128], torch.bfloat16)
-        assert relative_error(got, fp8_answer(*path.put(given))) < bound(torch.bfloat16, path)
+        assert relative_error(got, fp8_answer(*path.exact(given))) < bound(torch.bfloat16, path)
 
 
 @pytest.mark.parametrize(("m", "k"), sizes(8, 3000, 5000))
@@ -69,7 +69,7 @@ def test_fp8_quantization(m, k, path):
 @pytest.mark.parametrize(("m", "n", "k"), sizes(12, 1500, 2000, 4000, seed=1))
 def test_mx_linear(m, n, k, path):
     given = mx_operands(m, n, in_steps(k, 32))
-    want = mx_answer(*path.put(given))
+    want = mx_answer(*path.exact(given))
     x, weight, scale = path.put(given)
     assert relative_error(gemm_with_dynamic_quant(x, weight, scale), want) < bound(torch.bfloat16, path)
     packed, x_scales = path.put(mx.quantize(given[0], ROUNDING))
@@ -85,7 +85,7 @@ def test_mx_linear_without_what_an_arch_has_of_its_own(split, native, path):
     for m, n, k in sizes(4, 300, 500, 3000, seed=2):
         given = mx_operands(m, n, in_steps(k, 32))
         got = triton_gemm(*path.put(given), torch.float32, None, native, config)
-        assert relative_error(got, mx_answer(*path.put(given))) < bound(torch.float32, path)
+        assert relative_error(got, mx_answer(*path.exact(given))) < bound(torch.float32, path)
 
 
 @pytest.mark.parametrize("activation", [SWIGLU_OAI, SILU], ids=lambda activation: activation.name)
@@ -96,9 +96,8 @@ def test_moe(tokens, experts, hidden, intermediate, activation, path):
     call = moe_operands(tokens, experts, top_k, in_steps(hidden, 32), in_steps(intermediate, 32), bias=experts % 2 == 0)
     expert_map = torch.arange(experts)
     expert_map[1::3] = -1
-    call = path.put(call)
-    want = moe_answer(**call, activation=activation, expert_map=path.put(expert_map))
-    got = mxfp4_moe(**call, activation=activation, expert_map=path.put(expert_map))
+    want = moe_answer(**path.exact(call), activation=activation, expert_map=path.exact(expert_map))
+    got = mxfp4_moe(**path.put(call), activation=activation, expert_map=path.put(expert_map))
     assert relative_error(got, want) < 1e-2
 
 
@@ -134,7 +133,7 @@ def test_fp8_layer(e8m0_scales, path):
         for m in (1, 30, 200):
             x = path.put(mx_operands(m, 1, 512)[0])
             elements, scale = fp8.quantize_groups(x, 128, path.fp8, layer.weight_scale.dtype)
-            want = fp8_answer(elements, weight, scale, weight_scale)
+            want = fp8_answer(*path.exact((elements, weight, scale, weight_scale)))
             assert relative_error(scheme.apply(layer, x), want) < bound(torch.bfloat16, path), name
 
 
@@ -152,7 +151,7 @@ def test_mx_layer(path):
         layer = layer_on(path.device, scheme, load)
         for m in (1, 30, 300):
             x = path.put(mx_operands(m, 1, 512)[0])
-            want = mx_answer(x, weight, weight_scale)
+            want = mx_answer(*path.exact((x, weight, weight_scale)))
             assert relative_error(scheme.apply_weights(layer, x), want) < bound(torch.bfloat16, path), name
 
 
@@ -163,7 +162,7 @@ def test_moe_layer(activation, path):
     names = serving(moe_oracle, problem)
     assert {"TRITON", "EMULATION"} <= {*names} or (path.device.type == "xpu" and "XPU" in names)
     call = path.put(moe_operands(50, 6, 2, 288, 160, bias=True))
-    want = moe_answer(**call, activation=activation)
+    want = moe_answer(**path.exact(call), activation=activation)
     weights = ExpertWeights(*(call[name] for name in ("w13", "w13_scale", "w2", "w2_scale", "w13_bias", "w2_bias")))
     for name in names:
         scheme = Mxfp4MoEMethod(problem, 6, name)

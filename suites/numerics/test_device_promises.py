@@ -9,7 +9,7 @@ import torch
 from blockscale.kernels.fp8_quantization import per_token_group_quant_fp8
 
 from .calls import CALLS, EVERY_CALL, same_bits
-from .ways import DEVICE, Way, by
+from .ways import Way, by
 
 pytestmark = pytest.mark.usefixtures("as_in_service")
 
@@ -20,7 +20,7 @@ def runtime(device):
 
 
 @EVERY_CALL
-@by(DEVICE)
+@by("device")
 def test_the_same_bits_twice(call, path):
     given = call.given(path)
     first = call(given)
@@ -30,7 +30,7 @@ def test_the_same_bits_twice(call, path):
 
 
 @EVERY_CALL
-@by(DEVICE)
+@by("device")
 def test_a_row_does_not_depend_on_its_neighbours(call, path):
     """Other tokens, routed elsewhere, beside the same ones at the same places."""
     given, others = call.given(path), call.given(path, seed=1)
@@ -47,7 +47,7 @@ def test_a_row_does_not_depend_on_its_neighbours(call, path):
     assert count == 1 or not same_bits(got, want)
 
 
-@by(DEVICE)
+@by("device")
 def test_groups_are_quantized_each_by_itself(path):
     """Whatever the batch: a row alone gives the bits that it gives among others."""
     x = CALLS["quantization"].given(path)["x"]
@@ -58,7 +58,7 @@ def test_groups_are_quantized_each_by_itself(path):
 
 
 @EVERY_CALL
-@by(DEVICE)
+@by("device")
 def test_on_a_stream_of_its_own(call, path):
     """Operands are made on the stream, late: work that went to another stream would read what was there before."""
     given = call.given(path)
@@ -102,7 +102,7 @@ def test_in_a_graph(call, device):
 
 
 @EVERY_CALL
-@by(DEVICE)
+@by("device")
 def test_on_a_second_card(call, path):
     """The tensors say where a kernel runs, not the current device."""
     torch_device = runtime(path.device)
@@ -121,7 +121,7 @@ OPERATORS = ("fp8 gemm, 16 rows", "fp8 gemm, portable, 50 rows", "mx linear, 300
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@by(DEVICE)
+@by("device")
 def test_torch_compile_finds_no_break(name, path):
     """fullgraph=True fails at a break. The operators are called as they are, so the bits are the same."""
     call = CALLS[name]
@@ -132,7 +132,7 @@ def test_torch_compile_finds_no_break(name, path):
 
 
 @pytest.mark.parametrize("name", ["fp8 gemm, 100 rows"])
-@by(DEVICE)
+@by("device")
 def test_inductor_compiles_around_an_operator(name, path):
     call = CALLS[name]
     given = call.given(path)

@@ -15,8 +15,8 @@ from blockscale.kernels.fp8_quantization import per_token_group_quant_fp8
 from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant, triton_gemm
 
-from .references import bound, moe_answer, mx_answer, relative_error
-from .ways import DEVICE, Way, by
+from .references import bound, fp8_answer, moe_answer, mx_answer, relative_error
+from .ways import Way, by
 
 pytestmark = pytest.mark.usefixtures("as_in_service")
 
@@ -65,10 +65,8 @@ def agrees(got, a, b, a_scale, b_scale, rows, columns, path):
     rows, columns = rows.to(path.device), columns.to(path.device)
     left = a.view(torch.uint8)[rows].view(a.dtype)
     right = b.view(torch.uint8)[columns].view(b.dtype)
-    k_block = torch.arange(b.shape[1], device=path.device) // 128
-    left = left.double() * a_scale.double()[rows][:, k_block]
-    right = right.double() * b_scale.double()[columns // 128][:, k_block]
-    return relative_error(got[rows][:, columns], left @ right.T) < bound(torch.bfloat16, path)
+    few = path.exact((left, right, a_scale[rows], b_scale[columns // 128]))
+    return relative_error(got[rows][:, columns], fp8_answer(*few, block=(1, 128))) < bound(torch.bfloat16, path)
 
 
 def generic(path, a, b, a_scale, b_scale, **changes):
@@ -93,7 +91,7 @@ LARGE_GEMMS = {  # M, N, K
 
 @pytest.mark.parametrize("launch", [chosen, generic], ids=["chosen", "generic"])
 @pytest.mark.parametrize("sizes", LARGE_GEMMS.values(), ids=LARGE_GEMMS.keys())
-@by(DEVICE)
+@by("device")
 def test_fp8_gemm(sizes, launch, path):
     needs(7, path)
     m, n, k = sizes
@@ -103,7 +101,7 @@ def test_fp8_gemm(sizes, launch, path):
 
 
 @pytest.mark.parametrize("changes", [{"SPLIT_K": 4}, {"swap": True}], ids=str)
-@by(DEVICE)
+@by("device")
 def test_fp8_gemm_of_large_sums(changes, path):
     """Partial sums beyond 2^31, and an output that is written transposed."""
     size = 46400 if "swap" in changes else 23300
@@ -124,7 +122,7 @@ def test_hopper_gemm_of_large_sums(device):
     assert agrees(got, *given, ends(size), ends(size), path)
 
 
-@by(DEVICE)
+@by("device")
 def test_fp8_quantization(path):
     needs(8, path)
     x = torch.randn(LONG, WIDE, dtype=torch.bfloat16, device=path.device)
@@ -140,7 +138,7 @@ UNTUNED = {"BLOCK_N": 64, "BLOCK_M": 64, "BLOCK_K": 128, "GROUP_N": 8, "SPLIT_K"
 
 @pytest.mark.parametrize("config", [None, UNTUNED], ids=["chosen", "generic"])
 @pytest.mark.parametrize(("m", "n"), [(LONG, 70), (5, 2 * LONG)], ids=["activations", "weights"])
-@by(DEVICE)
+@by("device")
 def test_mx_linear(m, n, config, path):
     needs(14, path)
     x = torch.randn(m, WIDE, dtype=torch.bfloat16, device=path.device)
@@ -151,7 +149,7 @@ def test_mx_linear(m, n, config, path):
         got = triton_gemm(x, weight, weight_scale, torch.bfloat16, None, False, config)
     rows = (ends(m) if m > 48 else torch.arange(m)).to(path.device)
     columns = ends(n).to(path.device)
-    want = mx_answer(x[rows], weight[columns], weight_scale[columns])
+    want = mx_answer(*path.exact((x[rows], weight[columns], weight_scale[columns])))
     assert relative_error(got[rows][:, columns], want) < bound(torch.bfloat16, path)
 
 
@@ -164,7 +162,7 @@ def moe_weights(path, experts, hidden, intermediate):
     }
 
 
-@by(DEVICE)
+@by("device")
 def test_moe_of_large_weights(path):
     """More than 2^31 bytes of w13; tokens go to the last expert and to the first."""
     needs(6, path)
@@ -175,11 +173,11 @@ def test_moe_of_large_weights(path):
     shares = torch.rand(3, 2, device=path.device)
     got = mxfp4_moe(x, shares, ids, **weights)
     few = {name: tensor[[0, 64, 65]] for name, tensor in weights.items()}
-    want = moe_answer(x, shares, torch.where(ids == 0, 0, ids - 63), **few)
+    want = moe_answer(*path.exact((x, shares, torch.where(ids == 0, 0, ids - 63))), **path.exact(few))
     assert relative_error(got, want) < 1e-2
 
 
-@by(DEVICE)
+@by("device")
 def test_moe_of_many_tokens(path):
     """More than 2^31 elements of rows, one for each token and expert of its own."""
     needs(9, path)
@@ -190,7 +188,7 @@ def test_moe_of_many_tokens(path):
     shares = torch.rand(tokens, top_k, device=path.device)
     got = mxfp4_moe(x, shares, ids % 5, **weights)
     rows = ends(tokens).to(path.device)
-    want = moe_answer(x[rows], shares[rows], ids[rows] % 5, **weights)
+    want = moe_answer(*path.exact((x[rows], shares[rows], ids[rows] % 5)), **path.exact(weights))
     assert relative_error(got[rows], want) < 1e-2
 
 
@@ -208,21 +206,21 @@ def peak(path, call):
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 65536, 8192), (128, 32768, 8192), (4096, 8192, 4096)])
-@by(DEVICE)
+@by("device")
 def test_memory_of_the_fp8_gemm(m, n, k, path):
     given = gemm_operands(path, m, n, k)
     most = m * n * (2 + (8 * 4 if m <= 128 else 0))
     assert m * n * 2 <= peak(path, lambda: chosen(path, *given)) <= most + MIB
 
 
-@by(DEVICE)
+@by("device")
 def test_memory_of_the_quantization(path):
     x = torch.randn(8192, 8192, dtype=torch.bfloat16, device=path.device)
     assert peak(path, lambda: per_token_group_quant_fp8(x, 128, path.fp8)) <= x.numel() * (1 + 4 / 128) + MIB
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 65536, 8192), (256, 32768, 8192), (8192, 32768, 8192)])
-@by(DEVICE)
+@by("device")
 def test_memory_of_the_mx_linear(m, n, k, path):
     x = torch.randn(m, k, dtype=torch.bfloat16, device=path.device)
     weight, weight_scale = randoms(path, n, k // 2), randoms(path, n, k // 32, low=117, high=133)
@@ -231,7 +229,7 @@ def test_memory_of_the_mx_linear(m, n, k, path):
 
 
 @pytest.mark.parametrize("tokens", [64, 8192])
-@by(DEVICE)
+@by("device")
 def test_memory_of_the_moe(tokens, path):
     experts, top_k, hidden, intermediate = 16, 4, 2880, 2880
     weights = moe_weights(path, experts, hidden, intermediate)

@@ -9,7 +9,7 @@ from blockscale.kernels import cpu
 from blockscale.kernels.fp8_block_gemm import w8a8_triton_block_scaled_mm
 
 from .references import bound, fp8_answer, fp8_operands, relative_error
-from .ways import DEVICE, by
+from .ways import by
 
 SHAPES = [(1, 1, 1), (1, 128, 128), (7, 130, 257), (16, 256, 384), (33, 127, 300), (64, 64, 64), (5, 300, 320)]
 
@@ -128,13 +128,13 @@ CONFIGS = [
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize(("m", "n", "k"), [(3, 130, 257), (70, 260, 640)])
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_every_way_to_tile(m, n, k, config, path):
     got, want = launch(m, n, k, config, path)
     assert relative_error(got, want) < bound(torch.float32, path, fp8=True)
 
 
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_decoding_for_archs_without_fp8(path):
     """Every code of e4m3fn, NaN included, through the kernel's own decoder."""
     got, want = launch(8, 200, 300, CONFIGS[3], path, decode=True)
@@ -152,7 +152,7 @@ def test_decoding_for_archs_without_fp8(path):
     assert torch.equal(got.nan_to_num(1234.5).double(), want.nan_to_num(1234.5))
 
 
-@by("torch", DEVICE)
+@by("torch", "device")
 def test_nan_stays_in_its_row_and_column(path):
     """A NaN element spoils its own row (A) or column (B) of the answer, and nothing else. Triton's interpreter reads
     fp8's NaN as 480, so it cannot be asked."""
@@ -167,7 +167,7 @@ def test_nan_stays_in_its_row_and_column(path):
         assert torch.equal(got.isnan().cpu(), spoiled)
 
 
-@by(DEVICE)
+@by("device")
 def test_nan_scale_spoils_what_it_scales(path):
     """A device is not asked for NaN before the product: it must show in it."""
     for m, k in ((40, 300), (7, 320), (300, 320)):
@@ -201,7 +201,7 @@ def test_cpu_pieces_do_not_show(monkeypatch):
     assert torch.equal(whole, want.bfloat16())
 
 
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_blocks_too_narrow_for_a_matrix_instruction_are_dequantized(path, monkeypatch):
     """A step of 4 along K divides 100, and no matrix instruction takes it: the launcher must not try."""
     kernel = pytest.importorskip("blockscale.kernels.triton.fp8_block_gemm")

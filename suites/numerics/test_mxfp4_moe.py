@@ -15,7 +15,7 @@ from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 
 from .references import moe_answer, moe_operands, relative_error
-from .ways import DEVICE, by
+from .ways import by
 
 ACTIVATIONS = pytest.mark.parametrize("activation", [SWIGLU_OAI, SILU], ids=lambda activation: activation.name)
 
@@ -41,7 +41,7 @@ CONFIGS = [
 
 @ACTIVATIONS
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_every_way_to_tile(config, activation, path, monkeypatch):
     monkeypatch.setattr(configs, "choose", lambda *_: dict(config))
     call = moe_operands(40, 3, 2, 96, 64, bias=True)

@@ -13,7 +13,7 @@ from blockscale.kernels.ocp_mx_linear import ROUNDING, gemm_with_dynamic_quant
 from blockscale.platforms import current_platform
 
 from .references import bound, mx_answer, mx_operands, relative_error
-from .ways import DEVICE, by
+from .ways import by
 
 SHAPES = [(1, 1, 32), (3, 100, 96), (16, 64, 256), (17, 130, 288), (70, 65, 160), (130, 129, 64)]
 
@@ -61,7 +61,7 @@ def test_activations_quantized_before(path):
     ],
     ids=str,
 )
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_every_way_to_tile(config, native, path):
     """Where the matrix unit has no MXFP4, Triton's own product of MXFP4 widens it to bf16."""
     kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")
@@ -74,7 +74,7 @@ def test_every_way_to_tile(config, native, path):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, about NaN in the interpreter
 @pytest.mark.parametrize("rounding", mx.ScaleRounding)
-@by("interpreter", DEVICE)
+@by("interpreter", "device")
 def test_quantizing_kernel_gives_the_definitions_bits(rounding, path):
     """Every bf16 value, in blocks of neighbours, of strangers and alone; NaN and infinity mark their block."""
     kernel = pytest.importorskip("blockscale.kernels.triton.ocp_mx_linear")

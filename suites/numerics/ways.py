@@ -20,16 +20,19 @@ from blockscale.kernels import dispatch
 from blockscale.kernels import triton as kernels
 from blockscale.platforms import current_platform
 
-#: A test of what any accelerator must do: run on the one that is here, skipped where none is.
-ON_DEVICE = (pytest.mark.cuda, pytest.mark.rocm, pytest.mark.xpu)
-DEVICE = pytest.param("device", marks=ON_DEVICE)
+#: `device` is any accelerator: the one that is here, or a skip where none is.
+WAYS = {
+    "torch": pytest.param("torch", marks=pytest.mark.cpu),
+    "interpreter": pytest.param("interpreter"),
+    "device": pytest.param("device", marks=(pytest.mark.cuda, pytest.mark.rocm, pytest.mark.xpu)),
+    "device, not AMD's": pytest.param("device", marks=(pytest.mark.cuda, pytest.mark.xpu)),
+}
+EVERY_WAY = ("torch", "interpreter", "device")
 
-EVERY_WAY = ("torch", "interpreter", DEVICE)
 
-
-def by(*names: Any) -> pytest.MarkDecorator:
+def by(*names: str) -> pytest.MarkDecorator:
     """Run a test by these ways alone."""
-    return pytest.mark.parametrize("path", names, indirect=True)
+    return pytest.mark.parametrize("path", [WAYS[name] for name in names], indirect=True)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Way:
         if isinstance(given, dict):
             return {name: self.put(value) for name, value in given.items()}
         return tuple(map(self.put, given)) if isinstance(given, tuple) else given
+
+    def exact(self, given: Any) -> Any:
+        """As `put`, where answers are made in float64: the device, but for Intel's, of which not all have it."""
+        return self.put(given) if self.device.type == "cuda" else Way("torch", torch.device("cpu")).put(given)
 
 
 def accelerator() -> torch.device:
