@@ -28,6 +28,7 @@ def main() -> None:
       2    wrong usage or configuration, or nothing to check
       3    masquerade itself failed
       130  interrupted (Ctrl-C)
+      143  ended by SIGTERM
     """
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from masquerade.cli.failures import FAILED, INTERRUPTED, ToolError
+from masquerade.cli.failures import FAILED, INTERRUPTED, ToolError, status_of
 from masquerade.cli.options import Reporting
 from masquerade.cli.ports import StagePort
 
@@ -42,6 +42,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
     interrupted: bool = False
+    status: int = INTERRUPTED
     failure: str = ""
     started: float = field(default_factory=time.monotonic)
 
@@ -89,8 +90,9 @@ class Run:
                 for record in records:
                     self.records.append(record)
                     advance(record)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             self.interrupted = True
+            self.status = status_of(stop)
         except StageError as error:
             self.failure = str(error)
         else:
@@ -118,7 +120,7 @@ class Run:
     def report(self, every: bool) -> None:
         """Print and write all reports, then end with the status that the run has.
 
-        Raises: ToolError; click.exceptions.Exit with 1 or 130.
+        Raises: ToolError; click.exceptions.Exit with 1, 130, or 128 + the signal that ended it.
         """
         if self.failure and not self.records:
             raise ToolError(self.failure)
@@ -127,6 +129,6 @@ class Run:
         if self.failure:
             raise ToolError(self.failure)
         if self.interrupted:
-            raise click.exceptions.Exit(INTERRUPTED)
+            raise click.exceptions.Exit(self.status)
         if results.failed:
             raise click.exceptions.Exit(FAILED)

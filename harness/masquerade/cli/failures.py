@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
@@ -17,6 +22,19 @@ class ToolError(click.ClickException):
     """masquerade itself failed: exit status 3."""
 
     exit_code = TOOL
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asked this process to end: it does so as after Ctrl-C, with 128 + the signal's number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"Ended by {signal.Signals(number).name}")
+        self.status = 128 + number
+
+
+def status_of(stop: BaseException) -> int:
+    """The exit status after an interruption."""
+    return stop.status if isinstance(stop, Ended) else INTERRUPTED
 
 
 class BadConfiguration(click.ClickException):
@@ -39,14 +57,40 @@ class Commands(click.Group):
         """
         _never_fail_on_encoding()
         try:
-            return super().invoke(ctx)
+            with _orderly_end():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("\nInterrupted.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+        except (KeyboardInterrupt, click.Abort) as stop:
+            click.echo(f"\n{str(stop) or 'Interrupted'}.", err=True)
+            raise click.exceptions.Exit(status_of(stop)) from None
         except Exception as error:
             raise _as_ours(error) from error
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that servers end, what is known is told, and no file is left.
+
+    A signal that is ignored, as under nohup, or that somebody else handles, stays so.
+    """
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # asked once is asked: the end is not to be broken off
+        raise Ended(number)
+
+    before: list[int] = []
+    if current_thread() is main_thread():
+        before += [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for each in before:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in before:  # once ended they stay ignored
+            if signal.getsignal(each) is end:
+                signal.signal(each, signal.SIG_DFL)
 
 
 def _never_fail_on_encoding() -> None:

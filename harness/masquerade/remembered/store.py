@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -37,12 +39,35 @@ class Row(NamedTuple):
     record: dict[str, Any]
 
 
+def private(folder: Path, file: Path) -> None:
+    """Make both, where they are not there, for this user alone. What is there must be the user's, nobody else's to write.
+
+    Raises PermissionError naming the place and the mend: what another user wrote could say ok of anything.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _own(folder, folder.stat())
+    # SQLite gives the files beside it the same mode.
+    held = os.open(file, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        _own(file, os.fstat(held))
+        os.fchmod(held, 0o600)
+    finally:
+        os.close(held)
+
+
+def _own(place: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise PermissionError(f"{place.name} belongs to another user, uid {found.st_uid}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others may write to {place.name}, which `chmod go-w` ends")
+
+
 class Store:
     """Raises sqlite3.Error or OSError where the file cannot be used."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / f"results-{_LAYOUT}.sqlite"
+        private(folder, self.file)
         self._db = sqlite3.connect(self.file, timeout=30.0, isolation_level=None)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")

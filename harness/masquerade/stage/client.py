@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +20,7 @@ from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
 from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError, replaced
 from masquerade.stage.findings import Context, judge
+from masquerade.stage.folders import Folder
 from masquerade.stage.record import Record
 from masquerade.stage.turns import Turns
 
@@ -143,7 +142,7 @@ class Stage:
         self._lock = threading.Lock()
         self._servers: list[_Server] = []
         self._closed = False
-        self._folder = ""
+        self._folder: Folder | None = None
         self._tools: dict[str, str] = {}
 
     def __enter__(self) -> Stage:
@@ -155,11 +154,13 @@ class Stage:
     def close(self) -> None:
         """End all servers and remove temporary files."""
         self._closed = True
-        self.drop_servers()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
-            self._tools.clear()
+        try:
+            self.drop_servers()
+        finally:
+            if self._folder:
+                self._folder.remove()
+                self._folder = None
+                self._tools.clear()
 
     def drop_servers(self) -> None:
         """End all servers, and what they do; the next check starts new ones."""
@@ -196,8 +197,8 @@ class Stage:
             return ""
         with self._lock:
             if machine.id not in self._tools:
-                self._folder = self._folder or tempfile.mkdtemp(prefix="masquerade-")
-                folder = os.path.join(self._folder, str(len(self._tools)))
+                self._folder = self._folder or Folder()
+                folder = os.path.join(self._folder.path, str(len(self._tools)))
                 tools.build(folder, document, self.python)
                 self._tools[machine.id] = folder
             return self._tools[machine.id]

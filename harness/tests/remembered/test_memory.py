@@ -267,3 +267,52 @@ def test_off_keeps_nothing(tmp_path: Path, scan: Scan, monkeypatch: pytest.Monke
     for _ in range(2):
         assert scan(("pkg.base",))[0] == ["pkg.base"]
     assert not (tmp_path / "results").exists()
+
+
+def test_results_are_their_users_alone(tmp_path: Path, scan: Scan) -> None:
+    before = os.umask(0)
+    try:
+        scan(("pkg.base",))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "results").iterdir()}
+    assert (tmp_path / "results").stat().st_mode & 0o777 == 0o700
+    assert modes == dict.fromkeys(modes, 0o600) and "results-1.sqlite" in modes
+
+
+def test_a_file_that_others_could_read_is_so_no_longer(tmp_path: Path, scan: Scan) -> None:
+    scan(("pkg.base",))
+    (tmp_path / "results" / "results-1.sqlite").chmod(0o644)
+    assert scan(("pkg.base",))[0] == []
+    assert (tmp_path / "results" / "results-1.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        (".", "another's"),
+        (".", "writable"),
+        ("results-1.sqlite", "another's"),
+        ("results-1.sqlite", "writable"),
+        ("results-1.sqlite", "link"),
+    ],
+)
+def test_what_another_user_may_have_written_is_not_read(
+    tmp_path: Path, scan: Scan, monkeypatch: pytest.MonkeyPatch, place: str, how: str
+) -> None:
+    scan(("pkg.base",))
+    at = tmp_path / "results" / place
+    if how == "another's":
+        if os.geteuid() == 0:
+            os.chown(at, 65534, 65534)
+        else:  # as if this user were another one
+            monkeypatch.setattr(os, "geteuid", lambda: at.stat().st_uid + 1)
+    elif how == "writable":
+        at.chmod(0o777)
+    else:
+        at.rename(tmp_path / "elsewhere")
+        at.symlink_to(tmp_path / "elsewhere")
+    assert scan(("pkg.base",))[0] == ["pkg.base"]
+    told = " ".join(open_memory().told())
+    assert {"another's": "belongs to another user", "writable": "chmod go-w", "link": "symbolic links"}[how] in told
+    assert "MASQUERADE_CACHE=DIR" in told
