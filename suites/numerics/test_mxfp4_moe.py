@@ -113,6 +113,7 @@ def test_no_tokens(path):
     assert mxfp4_moe(**path.put(none)).shape == (0, 64)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, in the interpreter
 def test_a_token_that_is_no_number_spoils_only_itself(path):
     call = moe_operands(6)
     call["x"][2, 5], call["x"][4, 5] = float("nan"), float("inf")

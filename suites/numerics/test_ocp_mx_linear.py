@@ -116,6 +116,7 @@ def every_weight():
     return packed, torch.arange(256, dtype=torch.uint8).view(-1, 1).repeat(1, 16)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, in the interpreter
 def test_every_weight_with_every_scale(path):
     packed, scale = every_weight()
     if path.name == "torch":
