@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 def private(folder: Path, file: Path) -> None:
-    """Make both, where they are not there, for this user alone. What is there must be the user's, nobody else's to write.
+    """Make both for this user alone. What is there must be the user's, and nobody else's to write.
 
     Raises PermissionError naming the place and the mend: what another user wrote could say ok of anything.
     """

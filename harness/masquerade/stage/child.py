@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from mmap import mmap
 from typing import Any, NoReturn
@@ -239,9 +240,19 @@ def name_subject(request: dict[str, Any], append: Append) -> None:
     append(encoder()({"kind": "subject", "what": request["module"], "places": places(request["module"])}).encode())
 
 
+def forget_exits() -> None:
+    """What was registered before the subject is not run at its end; what the subject registers is."""
+    atexit._clear()
+    # Finalizers of weakref hang on one exit function, which the first of them registers: torch's, in a server.
+    for held in weakref.finalize._registry.values():  # type: ignore[attr-defined]
+        if held.atexit:
+            held.atexit = False
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+
+
 def enter(request: dict[str, Any]) -> None:
     """Environment, path and limits of a check."""
-    atexit._clear()
+    forget_exits()
     calling.change_environment(request.get("env", {}))
     sys.path[:0] = request.get("path", [])
     sys.argv[:] = [""]

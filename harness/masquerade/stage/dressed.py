@@ -7,7 +7,6 @@ there; no fake looks at the path when it is put on.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import select
@@ -91,7 +90,7 @@ class Dressed:
 
     def enter(self, request: dict[str, Any]) -> None:
         """What the check's own request changes: its path, where it is not on yet. Its environment is the server's."""
-        atexit._clear()
+        child.forget_exits()
         if not self._begun:
             sys.path[:0] = request.get("path", [])
         child.take_signals()

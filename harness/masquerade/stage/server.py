@@ -58,6 +58,7 @@ def preload(wanted: bool = True) -> dict[str, Any]:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
     disguise.load()
+    child.forget_exits()  # here, so that children share what it changes
     return {
         "python": platform.python_version(),
         "executable": sys.executable,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from cases import told
 
-from conftest import Run
+from conftest import PYTHON, Run, write
+from masquerade.stage import Stage
 
 LATER = """\
 import atexit
@@ -57,3 +58,31 @@ def f():
 
 def test_arguments_and_results_pass(run: Run) -> None:
     assert run(PASSES, "subject:f").result == [True, [{"func": 1}, 3]]
+
+
+FINALIZER = """\
+import weakref
+import torch
+
+class Held: pass
+
+def probe():
+    torch.cuda.synchronize()
+
+HELD = Held()
+KEPT = weakref.finalize(HELD, probe)
+"""
+
+
+@pytest.mark.parametrize("isolation", ["fork", "fresh"])
+@pytest.mark.parametrize("before", [0, 2], ids=["bare", "dressed"])
+def test_a_finalizer_runs_at_the_end_though_torch_has_some_already(tmp_path, isolation: str, before: int) -> None:
+    write(tmp_path, {"subject.py": FINALIZER, "files.py": "import tempfile\nHELD = tempfile.TemporaryDirectory()\n"})
+    (tmp_path / "tmp").mkdir()
+    with Stage(PYTHON, isolation=isolation) as stage:
+        assert [stage.run("json", on="cuda").verdict for _ in range(before)] == ["ok"] * before
+        record = stage.run("subject", on="cuda", path=[tmp_path])
+        assert record.worst is not None and record.worst.blame is not None, told(record)
+        assert (record.verdict, record.worst.blame.line) == ("device-init", 7), told(record)
+        assert stage.run("files", on="cuda", path=[tmp_path], env={"TMPDIR": str(tmp_path / "tmp")}).verdict == "ok"
+    assert list((tmp_path / "tmp").iterdir()) == []
