@@ -36,8 +36,8 @@ def to_github(results: Results, log: TextIO) -> None:
         with open(file, "a", encoding="utf-8") as summary:  # other steps' tools may have written into it
             summary.write(f"{text}\n")
     except OSError as error:
-        kept = keep("github", text)
-        raise ToolError(f"cannot write the job summary to {file}: {error.strerror}. It is in {kept}") from error
+        told = f"cannot write the job summary to {file}: {error.strerror}"
+        raise ToolError(f"{told}. {kept('github', text)}") from error
 
 
 def to_buildkite(results: Results, log: TextIO) -> None:
@@ -72,7 +72,7 @@ def to_buildkite(results: Results, log: TextIO) -> None:
         from masquerade.report.text import last_lines
 
         told = "; ".join(last_lines(reason, 3))
-        raise ToolError(f"{_AGENT} annotate failed: {told}. The annotation is in {keep('buildkite', text)}")
+        raise ToolError(f"{_AGENT} annotate failed: {told}. {kept('buildkite', text)}")
 
 
 #: How each service is told: with the results, and with the log of the job.
@@ -97,9 +97,18 @@ def repository(environ: Mapping[str, str], roots: tuple[str, ...]) -> Callable[[
     return locate
 
 
-def keep(kind: str, text: str) -> str:
-    """Put a report that could not be delivered into the temporary directory; gives the file."""
+def kept(kind: str, text: str) -> str:
+    """Put a report that could not be delivered into the temporary directory; says where it is."""
     suffix = {"junit": ".xml", "test-engine": ".json", "github": ".md", "buildkite": ".md"}.get(kind, f".{kind}")
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="masquerade-", suffix=suffix, delete=False) as file:
-        file.write(text)
-    return file.name
+    name = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", prefix="masquerade-", suffix=suffix, delete=False
+        ) as file:
+            name = file.name
+            file.write(text)
+    except OSError as error:
+        if name:
+            os.unlink(name)
+        return f"It could not be kept in the temporary folder either: {error.strerror or error}"
+    return f"It is in {name}"

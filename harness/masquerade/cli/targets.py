@@ -72,10 +72,8 @@ class Target:
         try:
             _replace(file, text)
         except OSError as error:
-            kept = services.keep(self.kind, text)
-            raise ToolError(
-                f"cannot write the {self.kind} report to {file}: {error.strerror}. It is in {kept}"
-            ) from error
+            told = f"cannot write the {self.kind} report to {file}: {error.strerror}"
+            raise ToolError(f"{told}. {services.kept(self.kind, text)}") from error
 
 
 def write_all(targets: Sequence[Target], results: Results, log: TextIO | None = None) -> None:

@@ -15,6 +15,10 @@ from masquerade.stage.record import Level, default_levels
 SILENCE = 20.0
 
 
+class StageError(RuntimeError):
+    """The tool itself failed: no server, no child, or blind."""
+
+
 class SubjectError(ValueError):
     """A subject that does not exist."""
 

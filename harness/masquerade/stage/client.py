@@ -7,7 +7,6 @@ import selectors
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,13 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from masquerade import machines
-from masquerade.fakes import tools
 from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
-from masquerade.stage.check import SILENCE, Check, Discovery, SubjectError, replaced
+from masquerade.stage.check import SILENCE, Check, Discovery, StageError, SubjectError, replaced
 from masquerade.stage.findings import Context, judge
-from masquerade.stage.folders import Folder
 from masquerade.stage.record import Record
+from masquerade.stage.toolbox import Toolbox
 from masquerade.stage.turns import Turns
 
 __all__ = ["Check", "Discovery", "Stage", "StageError", "SubjectError", "blind", "clean_environment"]
@@ -34,10 +32,6 @@ CONTROL = os.path.join(bootstrap.PACKAGE, "control")
 
 #: Variables by which packages know that they are being tested, and behave differently.
 _TEST_VARIABLES = ("PYTEST_", "COV_CORE_", "COVERAGE_PROCESS")
-
-
-class StageError(RuntimeError):
-    """The tool itself failed: no server, no child, or blind."""
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -139,11 +133,9 @@ class Stage:
         self.agreement = fast.Agreement()
         #: Have records tell what files their checks read.
         self.reads = False
-        self._lock = threading.Lock()
         self._servers: list[_Server] = []
         self._closed = False
-        self._folder: Folder | None = None
-        self._tools: dict[str, str] = {}
+        self._toolbox = Toolbox(self.python)
 
     def __enter__(self) -> Stage:
         return self
@@ -157,10 +149,7 @@ class Stage:
         try:
             self.drop_servers()
         finally:
-            if self._folder:
-                self._folder.remove()
-                self._folder = None
-                self._tools.clear()
+            self._toolbox.remove()
 
     def drop_servers(self) -> None:
         """End all servers, and what they do; the next check starts new ones."""
@@ -191,18 +180,6 @@ class Stage:
         while len(self._servers) < count:
             self._servers.append(_Server(self.python, self.isolation == "fresh", self.torch))
 
-    def _tools_of(self, machine: Machine, document: dict[str, Any]) -> str:
-        """The folder of the machine's command-line tools, built at its first check."""
-        if document["platform"] == "here":
-            return ""
-        with self._lock:
-            if machine.id not in self._tools:
-                self._folder = self._folder or Folder()
-                folder = os.path.join(self._folder.path, str(len(self._tools)))
-                tools.build(folder, document, self.python)
-                self._tools[machine.id] = folder
-            return self._tools[machine.id]
-
     def request(self, check: Check) -> dict[str, Any]:
         machine = check.machine
         if check.present or check.absent or check.stand_ins:
@@ -215,7 +192,7 @@ class Stage:
         return {
             "id": check.id,
             "machine": document,
-            "tools": self._tools_of(machine, document),
+            "tools": self._toolbox.of(machine.id, document),
             "first": list(check.first),
             "module": module,
             "function": function,

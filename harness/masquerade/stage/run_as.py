@@ -28,6 +28,7 @@ from masquerade.stage.client import StageError, SubjectError
 from masquerade.stage.findings import Context, judge, parse
 from masquerade.stage.record import Level, Record, default_levels
 from masquerade.stage.supervise import descendants
+from masquerade.stage.toolbox import no_room
 from masquerade.watch.processes import isolated as isolated_python
 from masquerade.watch.processes import program
 
@@ -138,11 +139,17 @@ def run_as(
     """
     machine = machines.resolve(machine) if isinstance(machine, str) else machine
     document = replaced(machine, stand_ins or {})
-    folder = tempfile.mkdtemp(prefix="masquerade-run-")
+    try:
+        folder = tempfile.mkdtemp(prefix="masquerade-run-")
+    except OSError as error:
+        raise no_room(machine.id, error) from None
     try:
         owners = machines.default_owners() if owners is None else owners
         run = _Run(machine, command, folder, owners, levels or default_levels())
-        _prepare(run, document)
+        try:
+            _prepare(run, document)
+        except OSError as error:
+            raise no_room(machine.id, error) from None
         environ = _environment(run, document, env or {}, path)
         started = time.monotonic()
         status, timed_out = _wait(_start(command, environ, machine.id), timeout)

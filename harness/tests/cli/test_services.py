@@ -93,7 +93,7 @@ def test_an_agent_that_fails_loses_nothing(masquerade, faulty, tmp_path) -> None
     done = masquerade("scan", "pkg", "--on", "cuda", "--report", "buildkite")
     assert done.exit_code == 3
     assert "buildkite-agent annotate failed: no token" in done.stderr
-    kept = re.search(r"annotation is in (\S+\.md)", done.stderr)
+    kept = re.search(r"It is in (\S+\.md)", done.stderr)
     assert kept is not None and Path(kept[1]).read_text().startswith("### masquerade")
     Path(kept[1]).unlink()
 

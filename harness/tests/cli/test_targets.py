@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,24 @@ def test_a_pipe_is_written_and_stays_a_pipe(masquerade, tmp_path) -> None:
         reader.kill()
     assert len(json.loads(said)["checks"]) == 12
     assert pipe.is_fifo()
+
+
+def test_a_report_that_can_be_written_nowhere_is_told_in_one_line(masquerade, stage, tmp_path, monkeypatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    walk = stage.run_all
+
+    def run_all(checks):  # the disk gets full while it runs
+        yield from walk(checks)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+
+    stage.run_all = run_all
+    try:
+        done = masquerade("scan", "pkg", "--report", f"json:{tmp_path / 'r.json'}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.exit_code == 3 and "Traceback" not in done.stderr
+    both = "File too large. It could not be kept in the temporary folder either: File too large"
+    assert f"cannot write the json report to {tmp_path / 'r.json'}: {both}" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["tmp"] and list((tmp_path / "tmp").iterdir()) == []

@@ -112,3 +112,19 @@ def test_another_users_folder_stays(temporary: Path, monkeypatch: pytest.MonkeyP
     assert theirs.exists()
     remove_left()
     assert not theirs.exists()
+
+
+@pytest.mark.parametrize("words", [["scan", "json", "--on", "h100"], ["run", "--as", "h100", "--", "true"]])
+def test_no_room_for_a_machines_tools_is_told_in_one_line(temporary: Path, words: list[str]) -> None:
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}from masquerade.cli import main; main({words!r}, prog_name='masquerade')"],
+        env={**os.environ, "PYTHONPATH": str(HARNESS)}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "Error: cannot write the tools of h100 to the temporary folder: File too large; "
+        "make room there, or name another folder with TMPDIR"
+    )
+    assert "Traceback" not in done.stderr
+    assert list(temporary.iterdir()) == []
