@@ -190,7 +190,7 @@ MORE = (
     ),
     Mutant(
         "the variables of a test run reach the subject",
-        "stage/client.py",
+        "stage/forkserver.py",
         '_TEST_VARIABLES = ("PYTEST_", ',
         "_TEST_VARIABLES = (",
         "stage/test_lives.py",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import selectors
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,94 +15,15 @@ from masquerade.machines import Machine
 from masquerade.stage import bootstrap, fast, wire
 from masquerade.stage.check import SILENCE, Check, Discovery, StageError, SubjectError, replaced
 from masquerade.stage.findings import Context, judge
+from masquerade.stage.forkserver import Server, clean_environment
 from masquerade.stage.record import Record
 from masquerade.stage.toolbox import Toolbox
 from masquerade.stage.turns import Turns
 
 __all__ = ["Check", "Discovery", "Stage", "StageError", "SubjectError", "blind", "clean_environment"]
 
-#: Seconds that a server may take to start: it imports torch, on a busy machine with a cold disk.
-START = 300.0
-
 #: The folder of the positive control's modules.
 CONTROL = os.path.join(bootstrap.PACKAGE, "control")
-
-#: Variables by which packages know that they are being tested, and behave differently.
-_TEST_VARIABLES = ("PYTEST_", "COV_CORE_", "COVERAGE_PROCESS")
-
-
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables of a test run that this tool itself may be part of."""
-    return {key: value for key, value in environ.items() if not key.startswith(_TEST_VARIABLES)}
-
-
-class _Server:
-    """One fork server and the socket to it."""
-
-    def __init__(self, python: str, fresh: bool, torch: bool = True) -> None:
-        self.python = python
-        ours, theirs = socket.socketpair()
-        source = bootstrap.line("masquerade.stage.server", "serve", theirs.fileno(), fresh, torch)
-        try:
-            self.process = subprocess.Popen(
-                [python, "-c", source],
-                pass_fds=[theirs.fileno()],
-                env=clean_environment(os.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            ours.close()
-            theirs.close()
-            raise StageError(f"cannot start {python}: {error.strerror}; give --python an interpreter") from None
-        theirs.close()
-        self.socket = ours
-        self.facts: dict[str, Any] = {}
-        #: Servers below it that wear a machine, as it said last.
-        self.dressed: tuple[int, ...] = ()
-        self.ready = False
-
-    def wait_ready(self) -> None:
-        """Wait for the server's first frame. Raises StageError with its last words if it does not come."""
-        if self.ready:
-            return
-        self.socket.settimeout(START)
-        try:
-            first = wire.receive(self.socket)
-        except (wire.WireError, OSError) as error:
-            raise StageError(f"{self._did_not_start()}: {error}; {self._last_words()}") from None
-        if first is None:
-            raise StageError(f"{self._did_not_start()}: {self._last_words()}")
-        if "refused" in first:
-            self.close()
-            raise StageError(f"the server refuses to start: {first['refused']}")
-        self.socket.settimeout(None)
-        self.facts = first["ready"]
-        self.ready = True
-
-    def _did_not_start(self) -> str:
-        return f"the server did not start in {self.python}, which must be a Python of 3.10 or newer"
-
-    def _last_words(self) -> str:
-        self.process.kill()
-        _, error = self.process.communicate()
-        words = error.decode("utf-8", "replace").strip().splitlines()
-        return words[-1] if words else f"it ended with status {self.process.returncode} and said nothing"
-
-    def close(self) -> None:
-        """End the server; it ends its children when its socket closes."""
-        with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for a reply
-        self.socket.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stderr:
-            self.process.stderr.close()
 
 
 class Stage:
@@ -133,7 +51,7 @@ class Stage:
         self.agreement = fast.Agreement()
         #: Have records tell what files their checks read.
         self.reads = False
-        self._servers: list[_Server] = []
+        self._servers: list[Server] = []
         self._closed = False
         self._toolbox = Toolbox(self.python)
 
@@ -163,7 +81,7 @@ class Stage:
         """The subject's interpreter: python, executable, system, torch and where things lie."""
         return self._server().facts
 
-    def _server(self) -> _Server:
+    def _server(self) -> Server:
         self.start(1)
         self._servers[0].wait_ready()
         return self._servers[0]
@@ -178,7 +96,7 @@ class Stage:
         if self._closed:
             raise StageError("the stage is closed")
         while len(self._servers) < count:
-            self._servers.append(_Server(self.python, self.isolation == "fresh", self.torch))
+            self._servers.append(Server(self.python, self.isolation == "fresh", self.torch))
 
     def request(self, check: Check) -> dict[str, Any]:
         machine = check.machine
@@ -260,10 +178,10 @@ class Stage:
             return
         self.start(min(self.jobs, len(waiting)))
         with selectors.DefaultSelector() as selector:
-            running: dict[_Server, tuple[Check, int]] = {}
-            deadlines: dict[_Server, float] = {}
+            running: dict[Server, tuple[Check, int]] = {}
+            deadlines: dict[Server, float] = {}
 
-            def hand_out(server: _Server) -> None:
+            def hand_out(server: Server) -> None:
                 check, tries = waiting.take(server)
                 request = {**self.request(check), "more": waiting.more(check)}
                 try:
@@ -344,19 +262,19 @@ class Stage:
                 break
         return self.record(check, _server_killed(), server.facts)
 
-    def server(self, number: int) -> _Server:
+    def server(self, number: int) -> Server:
         """Server `number`, ready; for callers that hold it alone."""
         self._servers[number].wait_ready()
         return self._servers[number]
 
-    def replace(self, server: _Server) -> _Server:
+    def replace(self, server: Server) -> Server:
         """A new server in the place of one that died."""
         if self._closed or server not in self._servers:
             raise StageError("the server was dropped")
         place = self._servers.index(server)
         server.process.kill()
         server.close()
-        self._servers[place] = _Server(self.python, self.isolation == "fresh", self.torch)
+        self._servers[place] = Server(self.python, self.isolation == "fresh", self.torch)
         self._servers[place].wait_ready()
         return self._servers[place]
 
@@ -365,19 +283,26 @@ class Stage:
 
         Raises SubjectError, with the nearest names, for what is neither.
         """
-        server = self._server()
         request = {"find": name, "path": [os.path.abspath(folder) for folder in path], "timeout": 120.0}
+        found, why = self._search(request)
+        if found is None:  # the server died, or its child was killed
+            self.replace(self._server())
+            found, why = self._search(request)
+        if found is None:
+            raise StageError(f"the search for {name} failed: {why}")
+        if not found["modules"]:
+            raise SubjectError(f"there is no module {name} in {self.python}; {_hint(name, found.get('near') or [])}")
+        return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
+
+    def _search(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """What the first server finds; None with the reason where it does not answer."""
+        server = self._server()
         try:
             wire.send(server.socket, request)
             reply = wire.receive(server.socket)
         except (wire.WireError, OSError) as error:
-            raise StageError(f"the search for {name} failed: {error}") from None
-        found = _found(reply)
-        if found is None:
-            raise StageError(f"the search for {name} failed: {str((reply or {}).get('output', ''))[-500:]}")
-        if not found["modules"]:
-            raise SubjectError(f"there is no module {name} in {self.python}; {_hint(name, found.get('near') or [])}")
-        return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
+            return None, str(error)
+        return _found(reply), str((reply or {}).get("output", ""))[-500:]
 
     def control(self) -> Record:
         """The positive control: a subject that opens a device, or without torch executes a foreign module.

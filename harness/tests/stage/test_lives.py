@@ -219,3 +219,38 @@ def test_the_variables_of_a_test_run_stay_outside(one: Stage, tmp_path: Path) ->
     write(tmp_path, {"look.py": "import os\ndef names(): return sorted(n for n in os.environ if 'PYTEST' in n)"})
     assert "PYTEST_CURRENT_TEST" in os.environ
     assert one.run("look:names", path=[tmp_path]).result == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_killed_as_it_starts_is_started_again(tmp_path: Path, monkeypatch, number: int) -> None:
+    once = f"""
+import os, signal
+if not os.path.exists({str(tmp_path / "once")!r}):
+    open({str(tmp_path / "once")!r}, "w").close()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), {int(number)})
+"""
+    write(tmp_path, {"sitecustomize.py": once})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(BARE) as stage:
+        assert stage.run("json").verdict == "ok"
+    assert (tmp_path / "once").exists()
+
+
+def test_a_server_that_is_killed_whenever_it_starts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = f"import os\nopen({str(tmp_path / 'starts')!r}, 'a').write('x')\nos.kill(os.getpid(), 9)\n"
+    write(tmp_path, {"sitecustomize.py": counts})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(BARE) as stage, pytest.raises(StageError, match="it ended with status -9 and said nothing"):
+        stage.run("json")
+    assert (tmp_path / "starts").read_text() == "xx"
+
+
+def test_a_search_goes_on_with_a_new_server(tmp_path: Path) -> None:
+    write(tmp_path, {"pkg/__init__.py": "", "pkg/a.py": ""})
+    with Stage(BARE) as stage:
+        assert stage.run("json").verdict == "ok"
+        (first,) = stage.processes
+        os.kill(first, signal.SIGKILL)
+        assert stage.discover("pkg", [str(tmp_path)]).modules == ("pkg", "pkg.a")
+        assert stage.processes != (first,)
