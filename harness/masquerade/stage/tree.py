@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import itertools
 import json
 import os
 import signal
@@ -22,7 +21,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from mmap import mmap
 from typing import Any, NamedTuple
 
@@ -31,8 +29,9 @@ from masquerade.stage import child, supervise, wire
 from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
 from masquerade.stage.branch import descriptors, ended, flush, native_threads
 from masquerade.stage.dressed import Dressed, nobody
+from masquerade.stage.finders import Finders
 from masquerade.stage.integrity import seal
-from masquerade.stage.steps import FILE, Step, code, has, is_of, loaded, ordinary
+from masquerade.stage.steps import FILE, Step, code, has, is_of, loaded
 from masquerade.stage.units import NOTHING, Source, source_of
 from masquerade.watch.reads import packed
 from masquerade.watch.recorder import encoder, recorder
@@ -78,6 +77,7 @@ class Tree(Dressed):
         self.history: list[History] = []
         self._sources: dict[str, Source] = {}
         self._looked_up: set[str] = set()
+        self._finders = Finders()
         #: Packages that keep to themselves, and how each looks; "" for one that does not.
         self._apart: dict[str, str] = {}
         self._forking = False
@@ -96,6 +96,7 @@ class Tree(Dressed):
         # A package's import may load the module, as it does before any import of that module. An import statement of
         # the module's own that comes back to it finds it half made.
         round_about = self._looked_up if self.history and self.history[-1].step[0] != "package" else ()
+        self._finders.ask([*self._sources, *(item.module for item in items)], self._in_a_fork)
         groups: dict[Step | None, list[Item]] = defaultdict(list)
         for item in items:
             if item.module in round_about:
@@ -136,22 +137,16 @@ class Tree(Dressed):
 
     def _try_apart(self, package: str, before: Snapshot) -> str:
         """How `package` looks when it is executed now; "" where it does not keep to itself."""
-        pid, between = self._fork_branch()
-        if not pid:
-            try:
-                grown = self._grow(("package", package))
-                if grown and not self.history[-1].events and changed_only(package, before):
-                    between.sendall(look(package).encode() or b" ")
-            finally:
-                child._leave(0)
-        with between, suppress(OSError):
-            if not ended(pid, self.control, self.timeout):
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            supervise.end_descendants()
-            between.setblocking(False)
-            return between.recv(1 << 20).decode("utf-8", "replace")
-        return ""
+
+        def tried() -> str:
+            grown = self._grow(("package", package))
+            return (
+                (look(package) or " ")
+                if grown and not self.history[-1].events and changed_only(package, before)
+                else ""
+            )
+
+        return str(self._in_a_fork(tried) or "")
 
     def _next(self, item: Item) -> Step | None:
         """The first step of the item's import that would do anything here; None where its own code comes next."""
@@ -185,13 +180,29 @@ class Tree(Dressed):
     def _source(self, module: str) -> Source:
         source = self._sources.get(module)
         if source is None:
-            source = self._sources[module] = NOTHING if self._own_finders() else source_of(module)
-        return source
+            source = self._sources[module] = source_of(module)
+        return NOTHING if self._finders.answer_for(module) else source
 
-    def _own_finders(self) -> bool:
-        """Whether somebody is asked for modules before PathFinder is: what they answer is not ours to know."""
-        before = itertools.takewhile(lambda finder: finder is not PathFinder, sys.meta_path)
-        return PathFinder not in sys.meta_path or any(not ordinary(finder) for finder in before)
+    def _in_a_fork(self, work: Callable[[], Any]) -> Any:
+        """What `work` returned in a process that ended then, with all that it left; None where nothing came."""
+        pid, between = self._fork_branch()
+        if not pid:
+            try:
+                between.sendall(json.dumps(work()).encode())
+            finally:
+                child._leave(0)
+        text = b""
+        with between, suppress(OSError):
+            if not ended(pid, self.control, self.timeout):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            supervise.end_descendants()
+            between.setblocking(False)
+            while piece := between.recv(1 << 20):
+                text += piece
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+        return None
 
     def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
@@ -310,7 +321,7 @@ class Tree(Dressed):
         self._current["now"] = nobody(self._origins)
         if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
             return False
-        threads = self._alive() > 0 or native_threads() > self._threads
+        threads = self._alive() > 0 or (native_threads() > self._threads and self._outlast_a_fork())
         if threads or descriptors() - held or supervise._children() or not self._intact():
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
@@ -319,6 +330,14 @@ class Tree(Dressed):
         gc.collect()
         gc.freeze()
         return True
+
+    def _outlast_a_fork(self) -> bool:
+        """Whether threads of C libraries go on. Those of a library that expects forks end at one, as OpenBLAS's do."""
+        pid = self.fork()
+        if not pid:
+            child._leave(0)
+        os.waitpid(pid, 0)
+        return native_threads() > self._threads
 
     def _hook(self) -> None:
         """See which modules are asked for, and keep the tree's own forks from who asks to be told of forks."""

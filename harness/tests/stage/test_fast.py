@@ -89,6 +89,23 @@ import fastpkg.helper
     "fastpkg/opened/__init__.py": "import torch\ntry:\n    torch.cuda.current_device()\nexcept Exception:\n    pass\n",
     "fastpkg/opened/one.py": "import fastpkg.helper, torch\nX = torch.version.cuda and torch.cuda.get_device_name(0)\n",
     "fastpkg/opened/two.py": "import fastpkg.helper, torch\nX = torch.version.cuda and torch.empty(2, device='cuda')\n",
+    # A finder of its own, that answers for one module otherwise than its file does.
+    "fastpkg/found/__init__.py": (
+        "import importlib.util, sys\n\n\nclass Finder:\n    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'fastpkg.found.odd':\n"
+        "            from fastpkg.found import loader\n"
+        "            return importlib.util.spec_from_loader(name, loader.Loader())\n\n\n"
+        "sys.meta_path.insert(0, Finder)\n"
+    ),
+    "fastpkg/found/loader.py": (
+        "class Loader:\n    def create_module(self, spec):\n        return None\n\n"
+        "    def exec_module(self, module):\n        import sys\n        module.CLEAN = 'fastpkg.helper' not in sys.modules\n"
+        "        assert module.CLEAN\n"
+    ),
+    "fastpkg/found/odd.py": "import fastpkg.helper\nimport fastpkg.dirty\n",
+    "fastpkg/found/even.py": "import fastpkg.helper\n",
+    "fastpkg/found/even_2.py": "import fastpkg.helper\nimport fastpkg.dirty\n",
+    "fastpkg/found/on_odd.py": "import fastpkg.found.odd\n",
     # A beginning that cannot be shared.
     "fastpkg/forks.py": "import os\nos.register_at_fork(after_in_child=lambda: os.environ.update(FORKED='1'))\n",
     "fastpkg/on_forks.py": "import fastpkg.forks\nimport os\nassert 'FORKED' not in os.environ\n",
