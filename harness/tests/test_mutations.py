@@ -75,8 +75,8 @@ CHEAP = (
     ),
     Mutant(
         "a fork may go on using the device",
-        "fakes/torch_c.py",
-        "return self._started_in not in (0, os.getpid())",
+        "fakes/torch_driver.py",
+        'return self.world.platform == "cuda" and self._started_in not in (0, os.getpid())',
         "return False",
         "fakes/test_torch_fork.py",
         "poisoned or knows",
@@ -95,8 +95,8 @@ MORE = (
     Mutant(
         "streams are not watched",
         "watch/devices.py",
-        "            _watch_streams(device, note)",
-        "            pass",
+        '    "Stream": "device-init",\n',
+        "",
         "fakes/test_torch_tensors.py",
         "opens or seen",
     ),
@@ -143,7 +143,7 @@ MORE = (
     Mutant(
         "a call may not open its own device",
         "stage/findings.py",
-        'if event.get("phase") == "call" and self._own(what):',
+        'if self._phase_of(event) == "call" and self._own(what):',
         "if False:",
         "test_cases.py",
         "c15",
@@ -214,7 +214,7 @@ MORE = (
     ),
     Mutant(
         "a fault of the driver does not show",
-        "fakes/torch_c.py",
+        "fakes/torch_driver.py",
         '        error = self.fault("init_error")',
         "        error = None",
         "fakes/test_torch_faults.py",
