@@ -76,7 +76,7 @@ CHEAP = (
     Mutant(
         "a fork may go on using the device",
         "fakes/torch_driver.py",
-        'return self.world.platform == "cuda" and self._started_in not in (0, os.getpid())',
+        "return self._noted_in not in (0, os.getpid())",
         "return False",
         "fakes/test_torch_fork.py",
         "poisoned or knows",

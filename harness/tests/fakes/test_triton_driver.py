@@ -77,8 +77,8 @@ def kernel(one: Stage, tmp_path: Path):
     [
         ("h200", ["cuda", "90", 32], "cubin", ".target sm_90a"),
         ("b200", ["cuda", "100", 32], "cubin", ".target sm_100a"),
-        ("mi300x", ["hip", "gfx942", 64], "hsaco", "unknown-gfx942"),
-        ("mi355x", ["hip", "gfx950", 64], "hsaco", "unknown-gfx950"),
+        ("mi300x", ["hip", "gfx942", 64], "hsaco", "-gfx942"),
+        ("mi355x", ["hip", "gfx950", 64], "hsaco", "-gfx950"),
     ],
 )
 def test_a_kernel_is_compiled_for_the_machine(
