@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import NamedTuple
 
@@ -101,11 +102,13 @@ class _Problem(NamedTuple):
     intermediate: int
     activation_format: str
 
-    def used_rows(self) -> torch.Tensor:
-        """The rows of w13 that are not padding, in their order."""
+    def used_rows(self, gates_first: bool = False) -> torch.Tensor:
+        """The rows of w13 that are not padding, in their order, or all gates before all ups."""
         used = torch.arange(2 * self.intermediate, device=self.w13.device)
         if not self.activation.interleaved:
             used[self.intermediate :] += self.w13.shape[1] // 2 - self.intermediate
+        elif gates_first:
+            used = used.view(-1, 2).T.flatten()
         return used
 
 
@@ -137,23 +140,49 @@ def _triton(x: torch.Tensor, p: _Problem, fused: bool) -> torch.Tensor:
 
 def _dequantized(p: _Problem) -> torch.Tensor:
     """Expert by expert, in plain torch: the rows it was given, through its weights dequantized to bf16."""
-    hidden, used = p.x.shape[1], p.used_rows()
-    out = torch.zeros(p.x.shape, dtype=torch.float32, device=p.x.device)
-    x = _rounded(p.x, p.activation_format)
-    for expert in p.local.unique().tolist():
-        if expert < 0:
+    M, top_k, hidden = *p.local.shape, p.x.shape[1]
+    order = p.local.flatten().argsort(stable=True)  # assignments by expert, those of other ranks before the first
+    first = torch.searchsorted(p.local.flatten()[order], torch.arange(len(p.w13) + 1, device=p.x.device)).tolist()
+    given = _rounded(p.x, p.activation_format).index_select(0, order // top_k)
+    rows = torch.empty(M * top_k, hidden, dtype=p.x.dtype, device=p.x.device)
+    rows[: first[0]] = 0
+    used, w13, w2 = p.used_rows(gates_first=True), None, None
+    for expert, (start, stop) in enumerate(itertools.pairwise(first)):
+        if start == stop:
             continue
-        token, slot = (p.local == expert).nonzero(as_tuple=True)
-        columns = (x[token] @ cpu.dequantize_mxfp4(p.w13[expert], p.w13_scale[expert])[used, :hidden].T).float()
-        if p.w13_bias is not None:
-            columns += p.w13_bias[expert][used]
-        inner = _rounded(p.activation(*p.activation.gate_and_up(columns)).bfloat16(), p.activation_format)
-        w2 = cpu.dequantize_mxfp4(p.w2[expert], p.w2_scale[expert])[:hidden, : p.intermediate]
-        rows = (inner @ w2.T).float()
+        w13 = _weight(p.w13[expert].index_select(0, used), p.w13_scale[expert].index_select(0, used), hidden, w13)
+        columns = given[start:stop] @ w13[:, :hidden].T
+        bias = None if p.w13_bias is None else p.w13_bias[expert][used]
+        inner = _rounded(_activated(columns, bias, p.activation), p.activation_format)
+        w2 = _weight(p.w2[expert, :hidden], p.w2_scale[expert, :hidden], p.intermediate, w2)
+        torch.mm(inner, w2[:, : p.intermediate].T, out=rows[start:stop])
         if p.w2_bias is not None:
-            rows += p.w2_bias[expert][:hidden]
-        out.index_add_(0, token, rows * p.topk_weights[token, slot].unsqueeze(1))
-    return out.to(p.x.dtype)
+            rows[start:stop] += p.w2_bias[expert][:hidden]
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device)
+    out, weights = torch.empty_like(p.x), torch.where(p.local < 0, 0.0, p.topk_weights)
+    for tokens in cpu.pieces(M, top_k * hidden):
+        chosen = rows.index_select(0, place[tokens.start * top_k : tokens.stop * top_k])
+        products = chosen.float().mul_(weights[tokens].view(-1, 1)).view(-1, top_k, hidden)
+        out[tokens] = products.sum(1)
+    return out
+
+
+def _weight(packed: torch.Tensor, scale: torch.Tensor, columns: int, out: torch.Tensor | None) -> torch.Tensor:
+    """bf16 of one expert's weight (N, K / 2), the blocks that hold the first `columns` of K; into `out` if given."""
+    blocks = -(-columns // mx.BLOCK)
+    return cpu.dequantize_mxfp4(packed[:, : blocks * mx.BLOCK // 2], scale[:, :blocks], out)
+
+
+def _activated(columns: torch.Tensor, bias: torch.Tensor | None, activation: SwiGLU) -> torch.Tensor:
+    """(rows, I) bf16 of columns (rows, 2 I), gates first, in fp32 between."""
+    out = torch.empty(len(columns), columns.shape[1] // 2, dtype=columns.dtype, device=columns.device)
+    for rows in cpu.pieces(*columns.shape):
+        wide = columns[rows].float()
+        if bias is not None:
+            wide += bias
+        out[rows] = activation(*wide.chunk(2, -1))
+    return out
 
 
 def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:
