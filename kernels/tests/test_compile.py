@@ -1,14 +1,16 @@
-"""torch.compile(fullgraph=True) traces the MoE layer: one operator, whoever runs it. Libraries have their own tests."""
+"""torch.compile(fullgraph=True) traces the MX layers: one operator, whoever runs it. Libraries have their own tests."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from blockscale.formats import mx
 from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 from blockscale.layers.checkpoint import ExpertWeights
 from blockscale.layers.mxfp4_moe import Mxfp4MoEMethod
+from blockscale.layers.quark_ocp_mx import QuarkOCP_MX
 from blockscale.oracle.mxfp4_moe import Mxfp4MoEProblem
 
 OPERATOR = "blockscale.mxfp4_moe"
@@ -54,6 +56,20 @@ def test_a_layer_is_one_operator(here, experts, platform, arch, backend, activat
     assert called.count(OPERATOR) == 1
     more = experts(count=12, seed=1)
     assert compiled(more.x, more.topk_weights, more.topk_ids).shape == (12, 160)
+
+
+@pytest.mark.parametrize("backend", ["CPU", "EMULATION"])
+def test_an_ocp_mx_layer_is_one_operator(here, backend):
+    here("cpu", None)
+    scheme, layer = QuarkOCP_MX(48, 64, backend), torch.nn.Module()
+    scheme.create_weights(layer)
+    weight, scale = mx.quantize(torch.randn(48, 64))
+    layer.weight.copy_(weight), layer.weight_scale.copy_(scale)
+    compiled, called = graphs(lambda x: scheme.apply_weights(layer, x * 2) + 1)
+    for rows in (5, 9):
+        x = torch.randn(2, rows, 64).bfloat16()
+        assert torch.equal(compiled(x), scheme.apply_weights(layer, x * 2) + 1)
+    assert called[: len(called) // 2].count("blockscale.gemm_with_dynamic_quant") == 1
 
 
 @pytest.mark.parametrize("named", [{}, {"fused": False}, {"emulate": True, "activation": SILU}])

@@ -31,13 +31,15 @@ def gemm_with_dynamic_quant(
     rocm_use_aiter_fp4_asm_gemm: bool = False,
     out_dtype: torch.dtype = torch.bfloat16,
     x_scales: torch.Tensor | None = None,
+    *,
+    emulate: bool = False,
 ) -> torch.Tensor:
     """Quantize x to MXFP4, then x @ weight.T: (..., N) in `out_dtype`.
 
     x: (..., K) bf16, fp16 or fp32; with `x_scales` (..., K / 32) it is quantized already, (..., K / 2) uint8.
     weight: (N, K / 2) uint8, packed e2m1. weight_scale: (N, K / 32) e8m0, as uint8 or float8_e8m0fnu. K is a multiple
     of 32. `rocm_use_aiter_fp4_asm_gemm` asks for AITER's kernel and is a ValueError where that cannot serve; weights
-    and scales are then in AITER's layouts.
+    and scales are then in AITER's layouts. `emulate` computes it in plain torch on whichever device.
     Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. A torch custom op:
     torch.compile does not look inside.
     On a device the same call gives the same bits, and a row's depend on M, not on the other rows' values: with another
@@ -46,7 +48,7 @@ def gemm_with_dynamic_quant(
     """
     scales = None if x_scales is None else _codes(x_scales)
     return torch.ops.blockscale.gemm_with_dynamic_quant(
-        x, weight, _codes(weight_scale), rocm_use_aiter_fp4_asm_gemm, out_dtype, scales
+        x, weight, _codes(weight_scale), rocm_use_aiter_fp4_asm_gemm, out_dtype, scales, emulate
     )
 
 
@@ -58,6 +60,7 @@ def _op(
     rocm_use_aiter_fp4_asm_gemm: bool,
     out_dtype: torch.dtype,
     x_scales: torch.Tensor | None,
+    emulate: bool = False,
 ) -> torch.Tensor:
     if rocm_use_aiter_fp4_asm_gemm:
         why_not = _why_not_aiter(x)
@@ -68,7 +71,7 @@ def _op(
     flat = x.reshape(rows, x.shape[-1])
     if rocm_use_aiter_fp4_asm_gemm:
         out = aiter.fp4_asm_gemm(flat, weight, weight_scale, out_dtype, flat_scales)
-    elif dispatch.runs_on_triton(x):
+    elif dispatch.runs_on_triton(x) and not emulate:
         out = _triton(flat, weight, weight_scale, out_dtype, flat_scales)
     else:
         out = emulated_gemm(flat, weight, weight_scale, out_dtype, flat_scales)
@@ -83,6 +86,7 @@ def _(
     rocm_use_aiter_fp4_asm_gemm: bool,
     out_dtype: torch.dtype,
     x_scales: torch.Tensor | None,
+    emulate: bool = False,
 ) -> torch.Tensor:
     return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from blockscale.kernels.ocp_mx_linear import emulated_gemm, gemm_with_dynamic_quant
+from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
 from blockscale.layouts import aiter
 from blockscale.oracle.ocp_mx_linear import OcpMxLinearProblem, select_ocp_mx_linear_backend
 
@@ -33,9 +33,6 @@ class QuarkOCP_MX:
 
     def apply_weights(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """(..., N) in x's dtype. Errors as `gemm_with_dynamic_quant`."""
-        if self.decision.name == "EMULATION":
-            y = emulated_gemm(x, layer.weight, layer.weight_scale, x.dtype)
-        else:
-            by_aiter = self.decision.name == "AITER"
-            y = gemm_with_dynamic_quant(x, layer.weight, layer.weight_scale, by_aiter, x.dtype)
+        by_aiter, emulate = (self.decision.name == name for name in ("AITER", "EMULATION"))
+        y = gemm_with_dynamic_quant(x, layer.weight, layer.weight_scale, by_aiter, x.dtype, emulate=emulate)
         return y if bias is None else y + bias
