@@ -144,7 +144,8 @@ def soak(python: str, count: int, seed: int, temporary: Path) -> dict[str, objec
                 wrong["lost"] += sum(abs(number) for number in left.values())
             last = Held.now(temporary)
             first = first or last
-            print(f"{(tenth + 1) * count // 10:6} checks  {time.monotonic() - started:6.0f} s  {last}", flush=True)
+            rows = "  ".join(f"{key} {value:.9g}" for key, value in last._asdict().items())
+            print(f"{sum(made.values()):6} checks  {time.monotonic() - started:5.0f} s  {rows}", flush=True)
     assert first is not None and last is not None
     grown = {key: round(b - a, 1) for key, a, b in zip(Held._fields, first, last, strict=True)}
     wrong = Counter({key: number for key, number in wrong.items() if number})

@@ -9,8 +9,10 @@ import os
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+#: Runs in whatever Python it is given to: the first lines are those that any can read.
 _LINE = """\
 import sys
+if sys.version_info < (3, 10): sys.exit('Python %d.%d is not supported' % sys.version_info[:2])
 sys.path[:1] = [] if sys.path[:1] == [''] else sys.path[:1]
 import importlib.util as _u
 _s = _u.spec_from_file_location('masquerade', {init!r}, submodule_search_locations=[{package!r}])

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import socket
 import sys
 from collections.abc import Collection
@@ -24,6 +25,10 @@ from masquerade.stage.tree import Item, Tree
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
 DEVICE_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
+
+
+#: The oldest torch whose answers are known here.
+OLDEST_TORCH = (2, 11)
 
 
 class RefusedError(RuntimeError):
@@ -70,8 +75,12 @@ def preload(wanted: bool = True) -> dict[str, Any]:
     }
 
 
-def inspect_self() -> None:
-    """Raises RefusedError where a child of this process would not start clean."""
+def inspect_self(torch_version: str) -> None:
+    """Raises RefusedError where a child of this process would not start clean, or its torch is not known here."""
+    numbers = re.match(r"(\d+)\.(\d+)", torch_version)
+    if numbers and tuple(map(int, numbers.groups())) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise RefusedError(f"torch {torch_version} is not supported, {oldest} or newer is; --python names another")
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         raise RefusedError("torch.cuda is initialized after `import torch` alone; a child could not be judged")
@@ -120,7 +129,7 @@ def serve(fd: int, fresh: bool, torch: bool = True) -> NoReturn:
         supervise.adopt_orphans()
         supervise.prepare_last_words()
         facts = {**preload(torch and not fresh), **(fresh_facts() if fresh else {})}
-        inspect_self()
+        inspect_self(str(facts["torch"]))
     except RefusedError as error:
         wire.send(control, {"refused": str(error)})
         sys.exit(3)

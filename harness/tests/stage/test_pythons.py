@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cases import WORLDS, Case, cases, faults, matches, named, told
 
-from conftest import other_python, write
-from masquerade.stage import Stage
+from conftest import PYTHON, other_python, write
+from masquerade.stage import Stage, StageError
 from masquerade.stage.client import blind
 from masquerade.stage.run_as import run_as
+
+#: The interpreter below a virtual environment, without torch.
+BARE = getattr(sys, "_base_executable", sys.executable)
 
 
 def uses_torch(case: Case) -> bool:
@@ -97,3 +102,38 @@ def test_a_command_of_that_interpreter_wears_the_machine(other: Stage, capfd: py
     source = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)))"
     result = run_as("h200", [other.python, "-c", source])
     assert (result.exit_status, capfd.readouterr().out) == (0, "NVIDIA H200\n")
+
+
+@pytest.mark.parametrize("isolation", ["fork", "fresh"])
+@pytest.mark.parametrize("version", ["2.7", "3.8", "3.9"])
+def test_an_older_python_is_told_in_one_line(version: str, isolation: str) -> None:
+    python = other_python(version)
+    told = rf"which must be a Python of 3.10 or newer: Python {re.escape(version)} is not supported$"
+    with Stage(python, isolation=isolation) as stage, pytest.raises(StageError, match=told):
+        stage.run("json")
+
+
+@pytest.mark.parametrize(("version", "good"), [("1.13.1", False), ("2.10.0+cu128", False), ("2.11.0a0+git1", True)])
+def test_an_older_torch_is_told_in_one_line(tmp_path: Path, monkeypatch, version: str, good: bool) -> None:
+    # Not the real one: only its version is looked at. The fakes have their own tests on each release.
+    write(
+        tmp_path, {f"torch-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"}
+    )
+    write(tmp_path, {"torch/__init__.py": ""})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(BARE, isolation="fresh") as stage:
+        if good:
+            assert stage.facts["torch"] == version
+        else:
+            with pytest.raises(
+                StageError, match=rf"refuses to start: torch {re.escape(version)} is not supported, 2.11"
+            ):
+                stage.run("json")
+
+
+def test_a_preloaded_torch_that_is_older_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = "import torch\ntorch.__version__ = '2.10.0'\n"
+    write(tmp_path, {"sitecustomize.py": real})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Stage(PYTHON) as stage, pytest.raises(StageError, match=r"torch 2\.10\.0 is not supported, 2\.11 or newer is"):
+        stage.run("json")
