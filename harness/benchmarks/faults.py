@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from processes import below, look, marked
+from proctree import below, look, marked
 
 #: More modules on a machine than a tree is worth, and some that take their time.
 MODULES = {f"m{number:02}": "import time\ntime.sleep(0.02)\n" for number in range(30)}
@@ -114,7 +114,9 @@ def kill(what: str, number: signal.Signals) -> Callable[[Run], bool]:
     """Send a signal to the tool, to a server, or to a process that serves below one."""
 
     def act(run: Run) -> bool:
-        pid = run.process.pid if what == "tool" else run.inner(what)
+        pid = None
+        while pid is None and run.process.poll() is None:  # at the next moment at which there is one
+            pid = run.process.pid if what == "tool" else run.inner(what)
         if pid is None or run.process.poll() is not None:
             return False
         os.kill(pid, number)

@@ -3,7 +3,7 @@
     python harness/benchmarks/soak.py [--python PATH] [--checks N] [--faults N] [--seed S] [--json FILE]
 
 --checks N runs N checks over a mix of small subjects and machines, in a tenth after another, and prints what has grown
-between the first tenth and the end. --faults N makes N runs of the command line that are disturbed (faults.py), and
+between the third of them and the end. --faults N makes N runs of the command line that are disturbed (faults.py), and
 counts what went wrong. Ends with status 1 where something grew over its limit, or went wrong.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import faults
-from processes import below, state
+from proctree import below, state
 
 from masquerade import machines
 from masquerade.stage import Check, Stage
@@ -60,27 +60,21 @@ SUBJECTS = {
 LIBRARY = {"h100": "native-load", "mi300x": "forbidden-native", "b580": "forbidden-native"}
 
 
-def write(folder: Path, torch: bool) -> dict[str, Subject]:
-    """Write the subjects; gives them by name. The one that touches a device needs torch."""
-    chosen = dict(SUBJECTS)
-    if torch:
-        touches = "import torch\ntry: torch.cuda.get_device_capability()\nexcept Exception: pass\n"
-        chosen["touches"] = Subject(touches, "device-init", 8)
-    for name, subject in chosen.items():
-        (folder / f"{name}.py").write_text(subject.source)
-    return chosen
+def chosen(torch: bool) -> dict[str, Subject]:
+    """The subjects by name. The one that touches a device needs torch."""
+    touches = "import torch\ntry: torch.cuda.get_device_capability()\nexcept Exception: pass\n"
+    return SUBJECTS | ({"touches": Subject(touches, "device-init", 8)} if torch else {})
 
 
 def mix(folder: Path, subjects: Mapping[str, Subject], count: int, chance: random.Random) -> list[Check]:
-    """`count` checks. They differ in nothing but subject and machine, so that servers go on with what they wear."""
+    """`count` checks, each of a module of its own, whose name begins with its subject's."""
+    checks = []
     names = chance.choices(list(subjects), [subject.often for subject in subjects.values()], k=count)
-    return [
-        Check(
-            name, machines.resolve(chance.choice(MACHINES)), path=(str(folder),),
-            timeout=subjects[name].timeout, settle=0.05,
-        )
-        for name in names
-    ]  # fmt: skip
+    for number, name in enumerate(names):
+        module, machine = f"{name}_{number}", machines.resolve(chance.choice(MACHINES))
+        (folder / f"{module}.py").write_text(subjects[name].source)
+        checks.append(Check(module, machine, path=(str(folder),), timeout=subjects[name].timeout, settle=0.05))
+    return checks
 
 
 class Held(NamedTuple):
@@ -114,12 +108,15 @@ class Held(NamedTuple):
         )
 
 
-#: The most that each may grow between the first tenth and the end. Memory: what the allocator keeps for itself.
+#: Tenths until each server has worn each machine: until then there is a process more now and then, for good.
+WARM = 3
+
+#: The most that each may grow between the warm tenth and the end. Memory: what the allocator keeps for itself.
 LIMITS = Held(0, 0, 0, 0, 8.0, 0)
 
 
 def wanted(check: Check, subjects: Mapping[str, Subject]) -> str:
-    return subjects[check.subject].verdict or LIBRARY.get(check.machine.id, "forbidden-native")
+    return subjects[check.subject.partition("_")[0]].verdict or LIBRARY.get(check.machine.id, "forbidden-native")
 
 
 def soak(python: str, count: int, seed: int, temporary: Path) -> dict[str, object]:
@@ -128,9 +125,9 @@ def soak(python: str, count: int, seed: int, temporary: Path) -> dict[str, objec
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=temporary.parent) as name, Stage(python, jobs=2) as stage:
         folder = Path(name)
-        subjects = write(folder, bool(stage.facts["torch"]))
+        subjects = chosen(bool(stage.facts["torch"]))
         first = last = None
-        for tenth in range(10):
+        for tenth in range(1, 11):
             checks = mix(folder, subjects, count // 10, chance)
             half = len(checks) // 2
             for part, run in ((checks[:half], stage.run_all), (checks[half:], stage.scan)):
@@ -143,7 +140,7 @@ def soak(python: str, count: int, seed: int, temporary: Path) -> dict[str, objec
                         wrong[f"{record.id}: {record.verdict}"] += 1
                 wrong["lost"] += sum(abs(number) for number in left.values())
             last = Held.now(temporary)
-            first = first or last
+            first = last if tenth <= WARM else first
             rows = "  ".join(f"{key} {value:.9g}" for key, value in last._asdict().items())
             print(f"{sum(made.values()):6} checks  {time.monotonic() - started:5.0f} s  {rows}", flush=True)
     assert first is not None and last is not None
@@ -171,22 +168,22 @@ def main(words: Iterable[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, default=0, help="how many disturbed runs to make")
     parser.add_argument("--seed", type=int, default=0, help="what subjects, machines and moments are drawn with")
     parser.add_argument("--json", type=Path, help="where to write the figures")
-    chosen = parser.parse_args(words if words is None else list(words))
-    if not chosen.checks and not chosen.faults:
+    asked = parser.parse_args(words if words is None else list(words))
+    if not asked.checks and not asked.faults:
         parser.error("nothing to do: give --checks N, --faults N or both")
     figures: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         temporary = Path(name) / "tmp"
         temporary.mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-        if chosen.checks:
-            figures["soak"] = soak(chosen.python, chosen.checks, chosen.seed, temporary)
+        if asked.checks:
+            figures["soak"] = soak(asked.python, asked.checks, asked.seed, temporary)
             show("Soak", figures["soak"])
-        if chosen.faults:
-            figures["faults"] = faults.disturb(chosen.python, chosen.faults, chosen.seed, Path(name))
+        if asked.faults:
+            figures["faults"] = faults.disturb(asked.python, asked.faults, asked.seed, Path(name))
             show("Faults", figures["faults"])
-    if chosen.json:
-        chosen.json.write_text(json.dumps({"schema": 1, "seed": chosen.seed, **figures}, indent=2) + "\n")
+    if asked.json:
+        asked.json.write_text(json.dumps({"schema": 1, "seed": asked.seed, **figures}, indent=2) + "\n")
     return 0 if all(part["good"] for part in figures.values()) else 1
 
 

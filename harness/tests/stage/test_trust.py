@@ -5,18 +5,23 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cases import told
+from click.testing import CliRunner
 from processes import below
 
 from conftest import write
 from masquerade import machines
+from masquerade.cli import main
+from masquerade.cli.services import kept
 from masquerade.stage import Check, Stage
 from masquerade.stage.fast import WORTH
+from masquerade.stage.run_as import run_as
 
 PACKAGE = Path(machines.__file__).parents[1]
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -173,3 +178,53 @@ def test_the_tools_side_never_executes_what_it_is_given() -> None:
 def test_what_would_execute_is_recognized() -> None:
     text = "import pickle\nfrom yaml import load\neval(a)\nos.system(a)\nrun(a, shell=True)\nre.compile(a)\n"
     assert len(suspicious(ast.parse(text))) == 5
+
+
+def test_a_commands_folder_is_its_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    source = f"import os; open('m', 'w').write(repr([oct(e.stat().st_mode) for e in os.scandir({str(tmp_path)!r})]))"
+    monkeypatch.chdir(write(tmp_path / "work", {"x": ""}))
+    (tmp_path / "work").chmod(0o755)
+    before = os.umask(0)
+    try:
+        assert run_as("h100", [sys.executable, "-c", source]).exit_status == 0
+    finally:
+        os.umask(before)
+    assert sorted(ast.literal_eval((tmp_path / "work" / "m").read_text())) == ["0o40700", "0o40755"]
+
+
+def test_a_kept_report_is_its_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        said = kept("json", "{}")
+    finally:
+        os.umask(before)
+    (file,) = tmp_path.iterdir()
+    assert str(file) in said and file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("service", ["github", "buildkite"])
+def test_pipelines_keep_no_results_between_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    write(tmp_path, {"masquerade.toml": '[[contracts]]\nname = "lazy"\nkind = "imports"\nmodules = ["pkg"]\n'})
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["ci", service])
+    assert done.exit_code == 0 and "masquerade check" in done.stdout
+    assert "cache" not in done.stdout.lower()
+
+
+#: What a step of the clock moves.
+WALL = {"time.time", "time.time_ns", "datetime.datetime", "datetime.date", "time.localtime", "time.gmtime"}
+
+
+def test_limits_of_time_are_kept_by_a_clock_that_nobody_sets() -> None:
+    """A step of the host's clock ends no check early and lets none run on: only ages of kept results are of the day."""
+    asked = {
+        str(file.relative_to(PACKAGE))
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) in WALL)
+        or (isinstance(node, ast.ImportFrom) and node.module == "datetime")
+        or (isinstance(node, ast.ImportFrom) and node.module == "time")
+    }
+    assert asked == {"remembered/memory.py", "remembered/store.py"}
