@@ -17,11 +17,6 @@ from .runs import SOUND, Runs
 from .table import table
 
 ALL = faults()
-WORLDS = ("cuda", "rocm", "xpu", "cpu")
-
-
-def _worlds(config: pytest.Config) -> tuple[str, ...]:
-    return tuple(config.getoption("world") or WORLDS)
 
 
 def _platforms(fault: Fault) -> set[str]:
@@ -31,7 +26,7 @@ def _platforms(fault: Fault) -> set[str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "fault" in metafunc.fixturenames:
-        chosen = [fault for fault in ALL if _platforms(fault) & set(_worlds(metafunc.config))]
+        chosen = [fault for fault in ALL if _platforms(fault) & set(metafunc.config.getoption("world"))]
         metafunc.parametrize("fault", chosen, ids=[fault.name for fault in chosen])
 
 
@@ -44,7 +39,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ]
     with Stage(jobs=2) as stage:
         assert not blind(stage.control())
-        yield Runs(stage, tmp_path_factory.mktemp("copies"), _worlds(request.config), coming)
+        yield Runs(stage, tmp_path_factory.mktemp("copies"), tuple(request.config.getoption("world")), coming)
 
 
 def test_the_fault_is_seen(runs: Runs, fault: Fault) -> None:

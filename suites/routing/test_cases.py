@@ -32,7 +32,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def worlds(request: pytest.FixtureRequest) -> set[str]:
-    return set(request.config.getoption("world") or ("cuda", "rocm", "xpu", "cpu"))
+    return set(request.config.getoption("world"))
 
 
 def checked(stage: Stage, worlds: set[str], *contracts: Contract) -> Pairs:
