@@ -44,7 +44,7 @@ def differences(stage: Stage, fresh: Stage, case: Case, worlds: tuple[str, ...],
         # Where several verdicts are fair a race may decide: then each stage need only give one of them.
         if len(case.fair(world)) == 1 and (record.verdict, findings(record)) != (other.verdict, findings(other)):
             wrong.append(f"forked: {told(other)}\nfresh: {told(record)}")
-        wrong += [f"{fault}: {told(record)}" for fault in faults(case, world, record)]
+        wrong += [f"{fault}: {told(record)}" for fault in faults(case, world, record, stage.facts["torch"])]
     return wrong
 
 

@@ -30,7 +30,7 @@ def judged(stage: Stage, case: Case, world: str) -> list[str]:
     started = time.monotonic()
     check = case.check(world)
     (record,) = stage.run_all([check])
-    wrong = faults(case, world, record)
+    wrong = faults(case, world, record, stage.facts["torch"])
     if time.monotonic() - started > check.timeout + LATE:
         wrong.append(f"took {time.monotonic() - started:.1f} s with a limit of {check.timeout} s")
     if record.verdict == "timeout" and record.seconds < check.timeout:
