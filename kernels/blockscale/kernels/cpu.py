@@ -1,6 +1,6 @@
 """Dequantization to bf16 for the CPU paths, by steps that torch vectorizes, a cache-sized piece at a time.
 
-torch's own conversion from fp8 takes 2 ns an element on one x86 core, and so does a table look-up; these steps a sixth.
+torch's own conversion from fp8 takes 2 ns an element on one x86 core, and so does a table look-up; these steps a fifth.
 The codes' fields go into fp16's, for a subnormal fp16 is widened at full speed; bf16's and fp32's slow their products.
 """
 
