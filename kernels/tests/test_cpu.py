@@ -9,6 +9,7 @@ import torch
 
 from blockscale.formats import e2m1
 from blockscale.kernels import cpu
+from blockscale.kernels.mxfp4_moe import mxfp4_moe
 
 
 def test_the_even_element_comes_first_on_every_host():
@@ -36,3 +37,13 @@ def test_scales_at_the_ends_of_fp32(dtype, exponent):
     scale = torch.tensor([[2.0**exponent]])
     got = cpu.dequantize_fp8(codes, scale, 1, 256)
     assert torch.equal(got, (codes.float() * scale).bfloat16())
+
+
+@pytest.mark.parametrize("emulate", [False, True])
+def test_experts_take_activations_that_have_a_gradient(experts, emulate):
+    """As a router's input has, outside of no_grad; the answer has none, as that of a device."""
+    e = experts(bias=True)
+    given = e.topk_weights, e.topk_ids, e.w13, e.w13_scale, e.w2, e.w2_scale
+    want = mxfp4_moe(e.x, *given, w2_bias=e.w2_bias, emulate=emulate)
+    got = mxfp4_moe(e.x.requires_grad_(), *given, w2_bias=e.w2_bias, emulate=emulate)
+    assert torch.equal(got, want) and not got.requires_grad

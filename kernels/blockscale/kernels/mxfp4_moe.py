@@ -51,7 +51,8 @@ def mxfp4_moe(
     w13_bias: (E, 2 I_p), w2_bias: (E, H_p), any float dtype. expert_map: (global experts,), local ids, and -1 for
     experts of other ranks, whose share is left out. `fused` computes the activation within the first GEMM, `emulate`
     everything in plain torch on whichever device. Raises ValueError, before anything runs, for what does not fit; on
-    the CPU for ids out of range too. While torch compiles it is a custom op, which torch does not look into.
+    the CPU for ids out of range too. While torch compiles it is a custom op, which torch does not look into. It has no
+    gradient.
     On a device the same call gives the same bits, and a token's depend on M, k and E, not on the other tokens or where
     they are routed. Beside the answer a device holds, if fused, 2 (H + I) + 200 bytes for each token and expert of its
     own: the rows between the two GEMMs and after them, and how they are sorted.
@@ -138,6 +139,7 @@ def _triton(x: torch.Tensor, p: _Problem, fused: bool) -> torch.Tensor:
     return kernel.sum_slots(rows, p.local.contiguous())
 
 
+@torch.no_grad()
 def _dequantized(p: _Problem) -> torch.Tensor:
     """Expert by expert, in plain torch: the rows it was given, through its weights dequantized to bf16."""
     M, top_k, hidden = *p.local.shape, p.x.shape[1]
