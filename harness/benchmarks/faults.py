@@ -129,9 +129,11 @@ def vanish(run: Run) -> bool:
     """The report's folder becomes a file, after masquerade has tried it."""
     while run.process.poll() is None and not below(run.process.pid):
         time.sleep(0.01)
+    if run.process.poll() is not None:
+        return False
     run.folder.rename(run.folder.with_suffix(".gone"))
     run.folder.touch()
-    return run.process.poll() is None
+    return True
 
 
 def nothing(run: Run) -> bool:

@@ -3,7 +3,7 @@
     python harness/benchmarks/soak.py [--python PATH] [--checks N] [--faults N] [--seed S] [--json FILE]
 
 --checks N runs N checks over a mix of small subjects and machines, in a tenth after another, and prints what has grown
-between the third of them and the end. --faults N makes N runs of the command line that are disturbed (faults.py), and
+between the fifth of them and the end. --faults N makes N runs of the command line that are disturbed (faults.py), and
 counts what went wrong. Ends with status 1 where something grew over its limit, or went wrong.
 """
 
@@ -109,9 +109,10 @@ class Held(NamedTuple):
 
 
 #: Tenths until each server has worn each machine: until then there is a process more now and then, for good.
-WARM = 3
+WARM = 5
 
-#: The most that each may grow between the warm tenth and the end. Memory: what the allocator keeps for itself.
+#: The most that each may grow between the warm tenth and the end. Memory: the tool keeps the source of each module that
+#: it has blamed, and what the allocator keeps.
 LIMITS = Held(0, 0, 0, 0, 8.0, 0)
 
 
