@@ -91,7 +91,8 @@ import fastpkg.helper
     "fastpkg/opened/two.py": "import fastpkg.helper, torch\nX = torch.version.cuda and torch.empty(2, device='cuda')\n",
     # A finder of its own, that answers for one module otherwise than its file does.
     "fastpkg/found/__init__.py": (
-        "import importlib.util, sys\n\n\nclass Finder:\n    def find_spec(name, path=None, target=None):\n"
+        "import importlib.util, sys\n\n\nclass Finder:\n"
+        "    def find_spec(name, path=None, target=None):\n"
         "        if name == 'fastpkg.found.odd':\n"
         "            from fastpkg.found import loader\n"
         "            return importlib.util.spec_from_loader(name, loader.Loader())\n\n\n"
@@ -99,7 +100,8 @@ import fastpkg.helper
     ),
     "fastpkg/found/loader.py": (
         "class Loader:\n    def create_module(self, spec):\n        return None\n\n"
-        "    def exec_module(self, module):\n        import sys\n        module.CLEAN = 'fastpkg.helper' not in sys.modules\n"
+        "    def exec_module(self, module):\n        import sys\n"
+        "        module.CLEAN = 'fastpkg.helper' not in sys.modules\n"
         "        assert module.CLEAN\n"
     ),
     "fastpkg/found/odd.py": "import fastpkg.helper\nimport fastpkg.dirty\n",
