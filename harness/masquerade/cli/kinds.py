@@ -169,7 +169,10 @@ class Directory(ParamType):
         if not os.path.isdir(value):
             missing = "is a file, not a directory" if os.path.exists(value) else "does not exist"
             self.fail(f"directory {value!r} {missing}", param, ctx)
-        return os.path.abspath(value)
+        try:
+            return os.path.abspath(value)
+        except FileNotFoundError:
+            self.fail(f"directory {value!r} cannot be named: the working directory is gone", param, ctx)
 
 
 class Interpreter(ParamType):

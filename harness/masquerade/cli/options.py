@@ -165,6 +165,8 @@ def _conditions(
     replaced = {module: adapter for listed in stand_ins for module, adapter in listed}
     if away & replaced.keys():
         raise click.UsageError(f"both --stand-in and --absent: {', '.join(sorted(away & replaced.keys()))}")
+    if circle := sorted(name for name, other in replaced.items() if other in replaced):
+        raise click.UsageError(f"--stand-in {circle[0]}={replaced[circle[0]]}: what stands in is replaced itself")
     variables: dict[str, str | None] = dict(env)
     if variables.keys() & set(unset):
         raise click.UsageError(f"both --env and --unset: {', '.join(sorted(variables.keys() & set(unset)))}")

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     "--cache/--no-cache",
     default=True,
     show_default=True,
-    help="Take results of earlier scans where nothing that a check read has changed since, and keep new ones.",
+    help="Where MASQUERADE_CACHE names a folder: take results of earlier scans from it if nothing that a check read has"
+    " changed since, and keep new ones there.",
 )
 @click.option("--factory", type=kinds.Function(),
               help="A function of yours that makes the arguments of each function to call, in the child: a dict of "
@@ -79,6 +80,7 @@ def scan(
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
         _refuse_what_is_no_subject(subject)
+        _refuse_what_is_replaced(subject, conditions.stand_ins)
     if factory and not any(":" in subject for subject in subjects):
         raise click.UsageError(f"--factory makes arguments for a call: name a function, {subjects[0]}:func")
     run = Run(machines, reporting)
@@ -100,6 +102,15 @@ def _refuse_what_is_no_subject(subject: str) -> None:
     parts = [*module.split("."), *(function.split(".") if colon else ())]
     if not all(part.strip() == part != "" for part in parts):
         raise click.UsageError(f"{subject!r} is no subject; write a module, pkg.mod, or a function in it, pkg.mod:func")
+
+
+def _refuse_what_is_replaced(subject: str, stand_ins: Iterable[str]) -> None:
+    module = subject.partition(":")[0]
+    for name in stand_ins:
+        if f"{module}.".startswith(f"{name}."):
+            raise click.UsageError(
+                f"--stand-in {name} takes the place of {subject} itself: nothing of it would be checked"
+            )
 
 
 def _checks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,8 +16,9 @@ from masquerade.remembered.store import Row, Store
 from masquerade.report.reading import ReportError, record_of
 from masquerade.stage.check import Check
 from masquerade.stage.record import Record
+from masquerade.watch.reads import NAMELESS
 
-#: Where the results are, instead of the user's folder of caches; "off" for nowhere.
+#: The folder of the results; nothing is kept without it.
 VARIABLE = "MASQUERADE_CACHE"
 
 #: How a check may end and be a matter of the moment: another time it may end otherwise.
@@ -36,10 +38,8 @@ class Scanner(Protocol):
 
 def folder() -> Path | None:
     """Where results are kept; None for nowhere."""
-    said = os.environ.get(VARIABLE, "")
-    if said == "off":
-        return None
-    return Path(said) if said else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "masquerade"
+    said = os.environ.get(VARIABLE, "off")
+    return Path(said) if said not in ("", "off") else None
 
 
 class Memory:
@@ -69,7 +69,13 @@ class Memory:
             return
         stage.reads = True
         started = time.time_ns()
-        contents = Contents(store.files())
+        try:
+            contents = Contents(store.files())
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            self.store, self.why = None, f"{store.file} holds no results: {error}; remove it, and it is made anew"
+            stage.reads = False
+            yield from stage.scan(checks)
+            return
         keeper = _Keeper(store, contents, surroundings(stage.facts, contents), started)
         try:
             keys = {check.id: keeper.key(check) for check in checks}
@@ -112,17 +118,19 @@ class _Keeper:
         shared = self._signatures.get(signature)
         if shared is None:
             roots = "".join(f"{folder}\0{listing(folder)}\0" for folder in map(os.path.abspath, check.path))
-            shared = self._signatures[signature] = digest(f"{self.surroundings}\n{signature}\n{roots}".encode())
+            shared = self._signatures[signature] = digest(
+                f"{self.surroundings}\n{signature}\n{roots}".encode("utf-8", "surrogateescape")
+            )
         return digest(f"{shared}\n{check.id}\n{check.subject}".encode())
 
     def recall(self, check: Check, row: Row) -> Record | None:
         """The record of a row, if everything that it read is as it was."""
-        if not all(self._holds(name, made) for name, made in row.sets):
-            return None
         try:
+            if not row.sets or not all(self._holds(name, made) for name, made in row.sets):
+                return None
             return record_of(row.record, dict(check.levels))
-        except (ReportError, KeyError, TypeError, ValueError, AttributeError):
-            return None
+        except (ReportError, KeyError, TypeError, ValueError, AttributeError, sqlite3.Error, zlib.error):
+            return None  # a row that cannot be read is none
 
     def _holds(self, name: str, made: str) -> bool:
         found = self._holding.get((name, made))
@@ -135,10 +143,12 @@ class _Keeper:
         """Keep a result, unless it may come out otherwise the next time."""
         if not key or record.reads is None or any(finding.kind in _PASSING for finding in record.findings):
             return
-        if record.notes:
+        if record.notes or any(NAMELESS in paths for paths in record.reads):
+            return
+        if any(not _plain(path) for paths in record.reads for path in paths):
             return
         parts = [self._named(paths) for paths in record.reads if paths]
-        if any(young for *_, young in parts):
+        if not parts or any(young for *_, young in parts):
             return  # edited while the scan ran: who knows which content was executed
         row = Row(key, tuple((name, made) for name, _, made, _ in parts), record.to_json())
         self.store.add(row, {name: paths for name, paths, _, _ in parts})
@@ -149,9 +159,18 @@ class _Keeper:
         if found is None:
             paths = tuple(dependencies(read))
             name = digest("\n".join(paths).encode("utf-8", "surrogateescape"))
-            young = self.contents.newer_than(self.started, paths)
-            found = self._names[read] = name, paths, self.contents.together(paths), young
+            made = self.contents.together(paths)
+            found = self._names[read] = name, paths, made, self.contents.newer_than(self.started, paths)
         return found
+
+
+def _plain(path: str) -> bool:
+    """Whether a path is text that a database holds, and not one of bytes that are none."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_memory(wanted: bool = True) -> Memory:

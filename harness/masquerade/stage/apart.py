@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from types import ModuleType
+from collections.abc import Iterable
+from itertools import islice
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 Snapshot = dict[str, dict[str, Any]]
@@ -19,6 +21,9 @@ Snapshot = dict[str, dict[str, Any]]
 #: What every import changes, and what a fork makes anew in its child.
 _ALWAYS = {"sys": ("modules", "path_importer_cache"), "threading": ("_shutdown_locks", "_shutdown_locks_lock",
            "_active_limbo_lock")}  # fmt: skip
+
+#: So many things in a container are looked at.
+_MOST = 300
 
 _CONTAINERS = (list, dict, set, deque)
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -35,7 +40,31 @@ def snapshot() -> Snapshot:
 
 
 def _glance(value: Any) -> Any:
-    return (id(value), len(value)) if type(value) in _CONTAINERS else id(value)
+    """What is looked at of a value: which one it is, what a container holds, and what a class or an object has."""
+    if type(value) in _CONTAINERS:
+        return id(value), len(value), _held(value.values() if type(value) is dict else value)
+    if isinstance(value, ModuleType):
+        return id(value)
+    space = _space(value)
+    return (id(value), _held(space.values())) if space else id(value)
+
+
+def _space(value: Any) -> dict[str, Any]:
+    """The attributes of a class or an object of Python's own making; asks nothing of the object."""
+    try:
+        found = (
+            type.__getattribute__(value, "__dict__")
+            if isinstance(value, type)
+            else object.__getattribute__(value, "__dict__")
+        )
+    except (AttributeError, TypeError):
+        return {}
+    return dict(found) if isinstance(found, dict | MappingProxyType) else {}
+
+
+def _held(values: Iterable[Any]) -> int:
+    """A sum of what is held, in order, of the first few hundred."""
+    return hash(tuple(map(id, islice(values, _MOST))))
 
 
 def changed_only(package: str, before: Snapshot) -> bool:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from masquerade.stage import supervise
+from masquerade.stage.branch import shared_memory
 from masquerade.stage.integrity import seal
 
 #: Whether this process forks for a check just now.
@@ -82,9 +83,9 @@ def _keep_forks_quiet() -> None:
 
 
 def _held() -> tuple[object, ...]:
-    """Open files, threads and processes of this process, as far as they can be counted."""
+    """Open files, threads, processes and shared memory of this process, as far as they can be counted."""
     found: list[object] = [supervise._children()]
     for folder in ("/proc/self/fd", "/proc/self/task"):
         with suppress(OSError):
             found.append(len(os.listdir(folder)))
-    return tuple(found)
+    return (*found, shared_memory())

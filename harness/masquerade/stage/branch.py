@@ -55,6 +55,15 @@ def descriptors() -> frozenset[str]:
         return frozenset()
 
 
+def shared_memory() -> frozenset[str]:
+    """The writable maps that a fork would share: what one check writes there, the next one reads."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            return frozenset(line.partition(" ")[0] for line in file if line.split(" ", 2)[1][1::2] == "ws")
+    except OSError:
+        return frozenset()
+
+
 def flush() -> None:
     """Write out what the standard streams hold back."""
     for stream in (sys.stdout, sys.stderr):

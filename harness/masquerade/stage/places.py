@@ -33,5 +33,6 @@ def loaded() -> int:
     for file in sorted(file for file in files if isinstance(file, str)):
         with suppress(OSError):
             found = os.stat(file)
-            made = crc32(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode("utf-8", "surrogateescape"), made)
+            look = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            made = crc32(f"{file} {look}\n".encode("utf-8", "surrogateescape"), made)
     return made

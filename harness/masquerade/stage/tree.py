@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
 from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
-from masquerade.stage.branch import descriptors, ended, flush, native_threads
+from masquerade.stage.branch import descriptors, ended, flush, native_threads, shared_memory
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.finders import Finders
 from masquerade.stage.integrity import seal
@@ -297,7 +297,7 @@ class Tree(Dressed):
         kept = events.append
         self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
         self._looked_up.clear()
-        held = descriptors()
+        held, maps = descriptors(), shared_memory()
         output = os.memfd_create("masquerade-output")
         flush()
         streams = [os.dup(fd) for fd in (1, 2)]
@@ -322,7 +322,7 @@ class Tree(Dressed):
         if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
             return False
         threads = self._alive() > 0 or (native_threads() > self._threads and self._outlast_a_fork())
-        if threads or descriptors() - held or supervise._children() or not self._intact():
+        if threads or descriptors() - held or supervise._children() or not self._intact() or shared_memory() - maps:
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork

@@ -119,6 +119,101 @@ def test_what_executed_or_read_a_changed_file_is_made_anew(
     assert scan()[0] == []
 
 
+#: Ways to read `pkg/rows.json`, or to see whether `pkg/on.cfg` is there.
+READS = {
+    "io": "import io, pathlib\nio.FileIO(pathlib.Path(__file__).with_name('rows.json')).read()\n",
+    "text of another class": "class P(str):\n    pass\n\n\nopen(P(__file__.replace('alone.py', 'rows.json'))).read()\n",
+    "behind a link": "import os\nopen(os.path.join(os.path.dirname(__file__), 'link', '..', 'rows.json')).read()\n",
+    "sqlite": (
+        "import sqlite3\ntry:\n"
+        "    sqlite3.connect(__file__.replace('alone.py', 'rows.json')).execute('select 1 from t')\n"
+        "except sqlite3.Error:\n    pass\n"
+    ),
+    "library": (
+        "import ctypes\ntry:\n    ctypes.CDLL(__file__.replace('alone.py', 'rows.json'))\nexcept OSError:\n    pass\n"
+    ),
+    "names": "import os\nany(entry.name.endswith('.cfg') for entry in os.scandir(os.path.dirname(__file__)))\n",
+    "glob": "import glob, os\nglob.glob(os.path.dirname(__file__) + '/*.cfg')\n",
+}
+
+
+@pytest.mark.parametrize("way", READS)
+def test_every_way_to_read_is_seen(scan: Scan, project: Path, way: str) -> None:
+    (project / "elsewhere" / "inner").mkdir(parents=True)
+    write(project, {"pkg/alone.py": READS[way], "elsewhere/rows.json": "[]"})
+    (project / "pkg" / "link").symlink_to(project / "elsewhere" / "inner")
+    assert scan(("pkg.alone",))[0] == ["pkg.alone"]
+    assert scan(("pkg.alone",))[0] == []
+    changed = {"names": "pkg/on.cfg", "glob": "pkg/on.cfg", "behind a link": "elsewhere/rows.json"}
+    write(project, {changed.get(way, "pkg/rows.json"): "[1]"})
+    assert scan(("pkg.alone",))[0] == ["pkg.alone"]
+    assert scan(("pkg.alone",))[0] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nat = os.open(os.path.dirname(__file__), os.O_RDONLY)\nos.open('rows.json', os.O_RDONLY, dir_fd=at)\n",
+        "import os\nos.listdir(os.open(os.path.dirname(__file__), os.O_RDONLY))\n",
+    ],
+)
+def test_what_has_no_name_here_is_not_kept(scan: Scan, project: Path, source: str) -> None:
+    write(project, {"pkg/alone.py": source})
+    for _ in range(2):
+        assert scan(("pkg.alone",))[0] == ["pkg.alone"]
+
+
+def test_a_module_that_came_while_the_scan_ran_is_found_by_the_next(project: Path, bare: Stage, scan: Scan) -> None:
+    write(
+        project,
+        {"pkg/__pycache__/old.pyc": "", "pkg/maybe.py": "try:\n    import pkg.extra\nexcept ImportError:\n    pass\n"},
+    )
+
+    class Slow:
+        facts, reads = bare.facts, False
+
+        def scan(self, checks: list[Check]):
+            bare.reads = True
+            for record in bare.scan(checks):
+                write(project, {"pkg/extra.py": "import os\nos.environ['PKG_CHANGED'] = '1'\n"})
+                yield record
+
+    [record] = open_memory().scan(Slow(), [Check("pkg.maybe", machines.resolve("h100"), path=(str(project),))])
+    assert record.verdict == "ok"
+    assert scan(("pkg.maybe",))[1]["pkg.maybe"].verdict == "env-mutation"
+
+
+def test_names_that_are_no_text_do_no_harm(scan: Scan, project: Path, tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.txt")).write_text("")
+    write(project, {"pkg/alone.py": f"open({os.fsencode(tmp_path)!r} + b'/\\xff.txt').read()\n"})
+    for _ in range(2):
+        assert scan(("pkg.alone",))[0] == ["pkg.alone"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE sets SET paths = x'0011'",
+        "UPDATE sets SET paths = NULL",
+        "UPDATE results SET sets = '[[1,2,3]]'",
+        "UPDATE results SET sets = '[[{},1]]'",
+        "UPDATE results SET sets = '[]'",
+        "DROP TABLE files",
+        "DROP TABLE sets",
+    ],
+)
+def test_a_spoilt_store_gives_nothing(scan: Scan, project: Path, tmp_path: Path, spoil: str) -> None:
+    scan(("pkg.base",))
+    store = Store(tmp_path / "results")
+    store._db.execute(spoil)
+    if spoil == "DROP TABLE files":
+        store._db.execute("CREATE TABLE files (other)")
+    if spoil == "DROP TABLE sets":
+        store._db.execute("CREATE TABLE sets (other)")
+    store._db.close()
+    assert scan(("pkg.base",))[0] == ["pkg.base"]
+
+
 def test_a_file_that_was_touched_and_holds_the_same_changes_nothing(scan: Scan, project: Path) -> None:
     scan()
     os.utime(project / "pkg" / "base.py")
