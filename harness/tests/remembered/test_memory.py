@@ -153,7 +153,7 @@ def test_every_way_to_read_is_seen(scan: Scan, project: Path, way: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import os\nat = os.open(os.path.dirname(__file__), os.O_RDONLY)\nos.open('rows.json', os.O_RDONLY, dir_fd=at)\n",
+        "import os\nat = os.open(os.path.dirname(__file__), 0)\nos.open('rows.json', os.O_RDONLY, dir_fd=at)\n",
         "import os\nos.listdir(os.open(os.path.dirname(__file__), os.O_RDONLY))\n",
     ],
 )
