@@ -20,7 +20,7 @@ Snapshot = dict[str, dict[str, Any]]
 
 #: What every import changes, and what a fork makes anew in its child.
 _ALWAYS = {"sys": ("modules", "path_importer_cache"), "threading": ("_shutdown_locks", "_shutdown_locks_lock",
-           "_active_limbo_lock")}  # fmt: skip
+           "_active_limbo_lock", "_main_thread")}  # fmt: skip
 
 #: So many things in a container are looked at.
 _MOST = 300
@@ -33,33 +33,28 @@ def snapshot() -> Snapshot:
     """What can be seen of the process at a glance: the names of every module, and how much lies in their containers."""
     out: Snapshot = {"": {"environ": dict(os.environ), "path": list(sys.path), "finders": list(sys.meta_path)}}
     for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType) and name.partition(".")[0] != "masquerade":
             skipped = _ALWAYS.get(name, ())
             out[name] = {key: _glance(value) for key, value in list(vars(module).items()) if key not in skipped}
     return out
 
 
 def _glance(value: Any) -> Any:
-    """What is looked at of a value: which one it is, what a container holds, and what a class or an object has."""
-    if type(value) in _CONTAINERS:
-        return id(value), len(value), _held(value.values() if type(value) is dict else value)
-    if isinstance(value, ModuleType):
+    """What is looked at of a value: which one it is, what a container holds, and what a class or an object has.
+
+    Nothing of the subject's is called: an object may answer for its own class.
+    """
+    kind = type(value)
+    if kind in _CONTAINERS:
+        return id(value), len(value), _held(value.values() if kind is dict else value)
+    if kind in _PLAIN or issubclass(kind, ModuleType):
         return id(value)
-    space = _space(value)
-    return (id(value), _held(space.values())) if space else id(value)
-
-
-def _space(value: Any) -> dict[str, Any]:
-    """The attributes of a class or an object of Python's own making; asks nothing of the object."""
+    look = type.__getattribute__ if issubclass(kind, type) else object.__getattribute__
     try:
-        found = (
-            type.__getattribute__(value, "__dict__")
-            if isinstance(value, type)
-            else object.__getattribute__(value, "__dict__")
-        )
-    except (AttributeError, TypeError):
-        return {}
-    return dict(found) if isinstance(found, dict | MappingProxyType) else {}
+        space: Any = look(value, "__dict__")
+    except Exception:  # it has none
+        return id(value)
+    return (id(value), _held(space.values())) if type(space) in (dict, MappingProxyType) else id(value)
 
 
 def _held(values: Iterable[Any]) -> int:
