@@ -11,8 +11,8 @@ from typing import Any
 from masquerade.fakes import triton_intel, triton_key
 from masquerade.fakes.binaries import resources
 from masquerade.fakes.hooks import on_import
-from masquerade.fakes.triton_properties import SHARED, Properties
-from masquerade.fakes.world import NoAnswerError, World
+from masquerade.fakes.triton_properties import SHARED, Properties, unanswered
+from masquerade.fakes.world import World
 
 
 def install(world: World) -> None:
@@ -113,12 +113,6 @@ def _utils(world: World) -> type:
             return 0
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-
-            def no_answer(*args: Any, **kwargs: Any) -> Any:
-                raise NoAnswerError(world.id, f"triton driver utils.{name}")
-
-            return no_answer
+            return unanswered(world, name)
 
     return Utils

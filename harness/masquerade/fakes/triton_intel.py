@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from masquerade.fakes.triton_properties import INTEL, INTEL_FORM, Properties
+from masquerade.fakes.triton_properties import INTEL, INTEL_FORM, Properties, unanswered
 from masquerade.fakes.world import NoAnswerError, World
 
 #: The arch names that the compiler's arch parser knows; for another it says "". Source: backends/intel/arch_parser.c.
@@ -62,12 +62,6 @@ def utils(world: World) -> type:
             return None
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-
-            def no_answer(*args: Any, **kwargs: Any) -> Any:
-                raise NoAnswerError(world.id, f"triton driver utils.{name}")
-
-            return no_answer
+            return unanswered(world, name)
 
     return XPUUtils

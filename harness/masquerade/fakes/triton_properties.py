@@ -1,11 +1,11 @@
-"""Device properties as the utilities of Triton's drivers give them, each read from the machine when it is asked for."""
+"""What the utilities of Triton's drivers answer: device properties, each read from the machine when it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from masquerade.fakes.world import Device
+from masquerade.fakes.world import Device, NoAnswerError, World
 
 #: Name in Triton -> key of a machine's device. Source: get_device_properties in triton's backends/*/driver.c.
 SHARED = {
@@ -57,3 +57,14 @@ class Properties(dict[str, Any]):
             raise KeyError(name)
         self._device.get(self._keys[name], f"triton get_device_properties()[{name!r}]")
         raise KeyError(name)
+
+
+def unanswered(world: World, name: str) -> Callable[..., Any]:
+    """What stands for a function of a driver's utils that no fake answers: calling it raises NoAnswerError."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def no_answer(*args: Any, **kwargs: Any) -> Any:
+        raise NoAnswerError(world.id, f"triton driver utils.{name}")
+
+    return no_answer

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from masquerade.stage.folders import PREFIX
-from masquerade.watch.reads import ALL_NAMES, NAMELESS
+from masquerade.watch.reads import ALL_NAMES
 
 #: Names in a folder that an import could find, or that say what is installed.
 _IMPORTABLE = re.compile(r"[^\W\d]\w*|.*\.(?:py|pyc|so|pth|zip|egg|egg-link)|.*\.(?:dist|egg)-info")
@@ -52,7 +52,7 @@ def dependencies(paths: Iterable[str]) -> Iterator[str]:
     """
     seen: dict[str, None] = {}
     for path in paths:
-        if path.endswith("/__pycache__/") or path.startswith(_OWN) or path == NAMELESS:
+        if path.endswith("/__pycache__/") or path.startswith(_OWN):
             continue
         cached = _CACHED.fullmatch(path)
         if cached:
@@ -85,7 +85,7 @@ class Contents:
         self.fresh: dict[str, tuple[Seen, str]] = {}
 
     def of(self, path: str) -> str:
-        """The digest of a file, or of a folder where `path` ends with a slash."""
+        """The digest of a file, or of a folder where `path` ends with a slash or with ALL_NAMES."""
         found = self._now.get(path)
         if found is None:
             found = self._now[path] = self._made(path)

@@ -139,12 +139,9 @@ class Tree(Dressed):
         """How `package` looks when it is executed now; "" where it does not keep to itself."""
 
         def tried() -> str:
-            grown = self._grow(("package", package))
-            return (
-                (look(package) or " ")
-                if grown and not self.history[-1].events and changed_only(package, before)
-                else ""
-            )
+            if not self._grow(("package", package)) or self.history[-1].events or not changed_only(package, before):
+                return ""
+            return look(package) or " "
 
         return str(self._in_a_fork(tried) or "")
 

@@ -65,6 +65,22 @@ class Counting:
         yield from self.stage.scan(checks)
 
 
+class Editing:
+    """A stage beside which a file is written, after each check and before its result is kept."""
+
+    reads = False
+
+    def __init__(self, stage: Stage, project: Path, file: str) -> None:
+        self.stage, self.project, self.file = stage, project, file
+        self.facts = stage.facts
+
+    def scan(self, checks: list[Check]) -> Iterator[Record]:
+        self.stage.reads = True
+        for record in self.stage.scan(checks):
+            write(self.project, {self.file: "import os\nos.environ['PKG_CHANGED'] = '1'\n"})
+            yield record
+
+
 Scan = Callable[..., tuple[list[str], dict[str, Record]]]
 
 
@@ -169,16 +185,9 @@ def test_a_module_that_came_while_the_scan_ran_is_found_by_the_next(project: Pat
         {"pkg/__pycache__/old.pyc": "", "pkg/maybe.py": "try:\n    import pkg.extra\nexcept ImportError:\n    pass\n"},
     )
 
-    class Slow:
-        facts, reads = bare.facts, False
-
-        def scan(self, checks: list[Check]):
-            bare.reads = True
-            for record in bare.scan(checks):
-                write(project, {"pkg/extra.py": "import os\nos.environ['PKG_CHANGED'] = '1'\n"})
-                yield record
-
-    [record] = open_memory().scan(Slow(), [Check("pkg.maybe", machines.resolve("h100"), path=(str(project),))])
+    [record] = open_memory().scan(
+        Editing(bare, project, "pkg/extra.py"), [Check("pkg.maybe", machines.resolve("h100"), path=(str(project),))]
+    )
     assert record.verdict == "ok"
     assert scan(("pkg.maybe",))[1]["pkg.maybe"].verdict == "env-mutation"
 
@@ -289,18 +298,9 @@ def test_the_machine_here_and_calls_are_never_remembered(scan: Scan) -> None:
 
 
 def test_what_was_edited_while_the_scan_ran_is_not_kept(project: Path, bare: Stage, scan: Scan) -> None:
-    class Slow:
-        """The file changes between the check and the keeping of its result."""
-
-        facts, reads = bare.facts, False
-
-        def scan(self, checks: list[Check]):
-            bare.reads = True
-            for record in bare.scan(checks):
-                write(project, {"pkg/base.py": "import os\nos.environ['PKG_CHANGED'] = '1'\n"})
-                yield record
-
-    [record] = open_memory().scan(Slow(), [Check("pkg.base", machines.resolve("h100"), path=(str(project),))])
+    [record] = open_memory().scan(
+        Editing(bare, project, "pkg/base.py"), [Check("pkg.base", machines.resolve("h100"), path=(str(project),))]
+    )
     assert record.verdict == "ok"
     made, records = scan(("pkg.base",))
     assert made == ["pkg.base"]
