@@ -17,6 +17,7 @@ import pytest
 
 from masquerade.pytest_plugin.machine_mark import Plan
 from masquerade.stage.places import where_things_lie
+from masquerade.stage.sources import parsed
 
 #: They look at the machine as they are imported, or stand for its driver.
 ALWAYS = ("torch", "triton", "pynvml", "amdsmi")
@@ -92,10 +93,10 @@ def _stdlib() -> tuple[str, ...]:
 def _imported_in(function: object) -> Iterator[str]:
     """The top-level names that the body of a test imports."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))  # type: ignore[arg-type]
+        tree = parsed(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))  # type: ignore[arg-type]
     except (OSError, TypeError, SyntaxError):
         return
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree else ():
         yield from _names(node)
 
 
@@ -151,12 +152,12 @@ def _statements(file: str) -> dict[str, tuple[int, str]]:
     """Top-level names that a file imports as it is executed -> where it first does."""
     try:
         source = Path(file).read_text(encoding="utf-8", errors="replace")
-        body = ast.parse(source).body
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except OSError:
         return {}
+    tree = parsed(source)
     lines = source.splitlines()
     found: dict[str, tuple[int, str]] = {}
-    waiting: list[ast.AST] = list(reversed(body))
+    waiting: list[ast.AST] = list(reversed(tree.body)) if tree else []
     while waiting:
         node = waiting.pop()
         for name in _names(node):

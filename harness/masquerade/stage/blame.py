@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from masquerade.stage.record import Line
+from masquerade.stage.sources import parsed
 
 #: Larger sources are neither quoted nor parsed for decorators.
 _PARSED = 8 * 1024 * 1024
@@ -127,8 +128,10 @@ def _decorator_lines(file: str) -> frozenset[int]:
         return frozenset()
     try:
         with open(file, "rb") as source:
-            tree = ast.parse(source.read())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parsed(source.read())
+    except OSError:
+        tree = None
+    if tree is None:
         return frozenset()
     lines: set[int] = set()
     for node in ast.walk(tree):

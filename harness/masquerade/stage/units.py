@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from masquerade.stage.sources import parsed
+
 #: Larger sources are not looked into.
 _LARGEST = 4 << 20
 
@@ -92,10 +94,8 @@ def units(text: str, package: str) -> Iterator[Unit]:
 def _head(text: str) -> Sequence[ast.stmt]:
     other = _OTHER.search(text)
     for part in (text[: other.start()] if other else text, text):
-        try:
-            return ast.parse(part).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # the cut went through a docstring or a bracket
+        if (tree := parsed(part)) is not None:  # else the cut went through a docstring or a bracket
+            return tree.body
     return ()
 
 
