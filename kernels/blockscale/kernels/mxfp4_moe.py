@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import torch
 from blockscale.formats import fp8, mx
 from blockscale.kernels import configs, cpu, dispatch
 from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, expect_same_device, expect_shape
+from blockscale.kernels.moe_by_expert import Expert, by_expert
 from blockscale.kernels.moe_operator import operator, through_operator
 from blockscale.kernels.moe_routing import local_experts, sort_into_tiles
 from blockscale.kernels.swiglu import SWIGLU_OAI, SwiGLU
@@ -139,52 +139,27 @@ def _triton(x: torch.Tensor, p: _Problem, fused: bool) -> torch.Tensor:
     return kernel.sum_slots(rows, p.local.contiguous())
 
 
-@torch.no_grad()
 def _dequantized(p: _Problem) -> torch.Tensor:
-    """Expert by expert, in plain torch: the rows it was given, through its weights dequantized to bf16."""
-    M, top_k, hidden = *p.local.shape, p.x.shape[1]
-    order = p.local.flatten().argsort(stable=True)  # assignments by expert, those of other ranks before the first
-    first = torch.searchsorted(p.local.flatten()[order], torch.arange(len(p.w13) + 1, device=p.x.device)).tolist()
-    given = _rounded(p.x, p.activation_format).index_select(0, order // top_k)
-    rows = torch.empty(M * top_k, hidden, dtype=p.x.dtype, device=p.x.device)
-    rows[: first[0]] = 0
-    used, w13, w2 = p.used_rows(gates_first=True), None, None
-    for expert, (start, stop) in enumerate(itertools.pairwise(first)):
-        if start == stop:
-            continue
-        w13 = _weight(p.w13[expert].index_select(0, used), p.w13_scale[expert].index_select(0, used), hidden, w13)
-        columns = given[start:stop] @ w13[:, :hidden].T
-        bias = None if p.w13_bias is None else p.w13_bias[expert][used]
-        inner = _rounded(_activated(columns, bias, p.activation), p.activation_format)
-        w2 = _weight(p.w2[expert, :hidden], p.w2_scale[expert, :hidden], p.intermediate, w2)
-        torch.mm(inner, w2[:, : p.intermediate].T, out=rows[start:stop])
-        if p.w2_bias is not None:
-            rows[start:stop] += p.w2_bias[expert][:hidden]
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device)
-    out, weights = torch.empty_like(p.x), torch.where(p.local < 0, 0.0, p.topk_weights)
-    for tokens in cpu.pieces(M, top_k * hidden):
-        chosen = rows.index_select(0, place[tokens.start * top_k : tokens.stop * top_k])
-        products = chosen.float().mul_(weights[tokens].view(-1, 1)).view(-1, top_k, hidden)
-        out[tokens] = products.sum(1)
-    return out
+    """In plain torch, each expert's weights dequantized to bf16 in its turn, into the memory of the last one's."""
+    hidden, used = p.x.shape[1], p.used_rows(gates_first=True)
+    last: list[torch.Tensor | None] = [None, None]
+
+    def weights(expert: int) -> Expert:
+        w13 = _weight(p.w13[expert].index_select(0, used), p.w13_scale[expert].index_select(0, used), hidden, last[0])
+        w2 = _weight(p.w2[expert, :hidden], p.w2_scale[expert, :hidden], p.intermediate, last[1])
+        last[:] = w13, w2
+        w13_bias = None if p.w13_bias is None else p.w13_bias[expert][used]
+        w2_bias = None if p.w2_bias is None else p.w2_bias[expert][:hidden]
+        return Expert(w13[:, :hidden], w2[:, : p.intermediate], w13_bias, w2_bias)
+
+    rounded = partial(_rounded, activation_format=p.activation_format)
+    return by_expert(p.x, p.topk_weights, p.local, len(p.w13), weights, p.activation, rounded)
 
 
 def _weight(packed: torch.Tensor, scale: torch.Tensor, columns: int, out: torch.Tensor | None) -> torch.Tensor:
     """bf16 of one expert's weight (N, K / 2), the blocks that hold the first `columns` of K; into `out` if given."""
     blocks = -(-columns // mx.BLOCK)
     return cpu.dequantize_mxfp4(packed[:, : blocks * mx.BLOCK // 2], scale[:, :blocks], out)
-
-
-def _activated(columns: torch.Tensor, bias: torch.Tensor | None, activation: SwiGLU) -> torch.Tensor:
-    """(rows, I) bf16 of columns (rows, 2 I), gates first, in fp32 between."""
-    out = torch.empty(len(columns), columns.shape[1] // 2, dtype=columns.dtype, device=columns.device)
-    for rows in cpu.pieces(*columns.shape):
-        wide = columns[rows].float()
-        if bias is not None:
-            wide += bias
-        out[rows] = activation(*wide.chunk(2, -1))
-    return out
 
 
 def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:
