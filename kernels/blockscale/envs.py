@@ -34,6 +34,11 @@ def use_humming() -> bool:
     return flag("BLOCKSCALE_USE_HUMMING", default=True)
 
 
+def widen_on_cpu() -> bool:
+    """BLOCKSCALE_CPU_BF16_WEIGHTS (on): whether a layer's weights become bf16 once, after loading, on the CPU."""
+    return flag("BLOCKSCALE_CPU_BF16_WEIGHTS", default=True)
+
+
 def interpreting() -> bool:
     """TRITON_INTERPRET (off): whether Triton's interpreter runs the kernels, on CPU tensors."""
     return flag("TRITON_INTERPRET")

@@ -38,7 +38,7 @@ def run(A, B, As, Bs, block_size, dtype):
     return A.to(dtype)[..., :1].expand(*A.shape[:-1], Bs.shape[1]) * 0 + block_size[0]
 
 BACKEND = Fp8Backend(
-    "MINE", {"": 1}, (requirements.platform("cpu"),), run=run, scale_layout=lambda scale: scale.t()
+    "MINE", {"": 1}, (requirements.platform("cpu"),), run=run, convert=lambda weight, scale, _: (weight, scale.t())
 )
 """
 

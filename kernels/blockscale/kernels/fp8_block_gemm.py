@@ -129,6 +129,43 @@ def _cpu_mm(
     return (a @ cpu.dequantize_fp8(B, Bs, block_n, block_k).T).view(*A.shape[:-1], N)
 
 
+def prepared_mm(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, block_k: int, output_dtype: torch.dtype = torch.bfloat16
+) -> torch.Tensor:
+    """C = (A * As) @ B.T in plain torch, for weights in the CPU's layout: (..., N) in `output_dtype`.
+
+    A, As: as `w8a8_triton_block_scaled_mm` has them. B: (N, K) bf16, `layouts.cpu.fp8_weight`'s. In bf16 it gives the
+    bits of that function on the weights as loaded; elsewhere a product in fp32, of weights that were rounded to bf16.
+    Raises ValueError, before anything runs, for what does not fit. While torch compiles it is a custom op.
+    """
+    if torch.compiler.is_compiling():
+        return torch.ops.blockscale.prepared_mm(A, B, As, block_k, output_dtype)
+    expect(isinstance(block_k, int) and block_k > 0, "block_k", block_k, "a positive integer")
+    _check_operands(A, B, output_dtype)
+    expect_dtype("B", B, (torch.bfloat16,))
+    _check_scales_of_rows(A, As, block_k)
+    expect_same_device(A=A, B=B, As=As)
+    rows, (N, K) = A.numel() // B.shape[1], B.shape
+    a, a_scale = A.view(rows, K), As.reshape(rows, As.shape[-1])
+    if output_dtype == torch.bfloat16:
+        out = cpu.dequantize_fp8(a, a_scale, 1, block_k) @ B.T
+    else:
+        out = ((a.float() * _spread(a_scale.float(), -1, block_k, K)) @ B.float().T).to(output_dtype)
+    return out.view(*A.shape[:-1], N)
+
+
+@torch.library.custom_op("blockscale::prepared_mm", mutates_args=())
+def _prepared_op(
+    A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, block_k: int, output_dtype: torch.dtype
+) -> torch.Tensor:
+    return prepared_mm(A, B, As, block_k, output_dtype)
+
+
+@_prepared_op.register_fake
+def _(A: torch.Tensor, B: torch.Tensor, As: torch.Tensor, block_k: int, output_dtype: torch.dtype) -> torch.Tensor:
+    return A.new_empty(*A.shape[:-1], B.shape[0], dtype=output_dtype)
+
+
 def _spread(scales: torch.Tensor, dim: int, block: int, size: int) -> torch.Tensor:
     """Repeat each scale over its block along `dim`; the last block is cut at `size`."""
     return scales.repeat_interleave(block, dim).narrow(dim, 0, size)
@@ -145,25 +182,35 @@ def _check_arguments(
     two_positive = len(block_size) == 2 and all(isinstance(size, int) and size > 0 for size in block_size)
     expect(two_positive, "block_size", list(block_size), "two positive integers, (block_n, block_k)")
     block_n, block_k = block_size
+    _check_operands(A, B, output_dtype)
+    if A.device.type != "cpu" and (arch := dispatch.arch_of(A)) is not None:
+        native = torch.float8_e4m3fnuz if arch.fp8_is_fnuz else torch.float8_e4m3fn
+        expect(A.dtype == native, "A", A.dtype, f"{native}, the fp8 of {arch}")
+    expect(B.dtype == A.dtype, "B", B.dtype, f"A's dtype, {A.dtype}")
+    _check_scales_of_rows(A, As, block_k)
+    k_blocks, n_blocks = As.shape[-1], -(-B.shape[0] // block_n)
+    expect_shape("Bs", Bs, (n_blocks, k_blocks), f"one scale per {block_n} x {block_k} block of B")
+    expect_dtype("Bs", Bs, SCALE_DTYPES)
+    expect_same_device(A=A, B=B, As=As, Bs=Bs)
+    expect_no_nan("Bs", Bs)
+    return block_n, block_k
+
+
+def _check_operands(A: torch.Tensor, B: torch.Tensor, output_dtype: torch.dtype) -> None:
+    """What holds for weights of either layout."""
     expect(A.dim() >= 1, "A", f"{A.dim()} dimensions", "at least one, (..., K)")
     expect(B.dim() == 2, "B", f"{B.dim()} dimensions", "two, (N, K)")
     N, K = B.shape
     expect(N > 0 and K > 0, "B", f"shape {tuple(B.shape)}", "at least one row and one column")
     expect(A.shape[-1] == K, "A", f"shape {tuple(A.shape)}", f"a last dimension of {K}, as in B")
     expect_dtype("A", A, FP8_DTYPES)
-    if A.device.type != "cpu" and (arch := dispatch.arch_of(A)) is not None:
-        native = torch.float8_e4m3fnuz if arch.fp8_is_fnuz else torch.float8_e4m3fn
-        expect(A.dtype == native, "A", A.dtype, f"{native}, the fp8 of {arch}")
-    expect(B.dtype == A.dtype, "B", B.dtype, f"A's dtype, {A.dtype}")
-    k_blocks, n_blocks = -(-K // block_k), -(-N // block_n)
-    expect_shape("As", As, (*A.shape[:-1], k_blocks), f"one scale per row and {block_k} of K = {K}")
-    expect_shape("Bs", Bs, (n_blocks, k_blocks), f"one scale per {block_n} x {block_k} block of B")
-    expect_dtype("As", As, SCALE_DTYPES)
-    expect_dtype("Bs", Bs, SCALE_DTYPES)
     expect(output_dtype in OUTPUT_DTYPES, "output_dtype", output_dtype, "bfloat16, float16 or float32")
-    expect_same_device(A=A, B=B, As=As, Bs=Bs)
     expect_contiguous("A", A)
     expect_contiguous("B", B)
+
+
+def _check_scales_of_rows(A: torch.Tensor, As: torch.Tensor, block_k: int) -> None:
+    K = A.shape[-1]
+    expect_shape("As", As, (*A.shape[:-1], -(-K // block_k)), f"one scale per row and {block_k} of K = {K}")
+    expect_dtype("As", As, SCALE_DTYPES)
     expect_no_nan("As", As)
-    expect_no_nan("Bs", Bs)
-    return block_n, block_k

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -66,7 +66,7 @@ def mxfp4_moe(
     scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
     w13_scale, w2_scale = (s.view(torch.uint8) if s.dtype == torch.float8_e8m0fnu else s for s in scales.values())
     _check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)
-    _check_tokens(x, topk_weights, topk_ids, w13, expert_map, hidden_pad, activation_format)
+    _check_tokens(x, topk_weights, topk_ids, w13, w13.shape[2] * 2 - hidden_pad, expert_map, activation_format)
     if x.shape[0] == 0:
         return torch.empty_like(x)
     problem = _Problem(
@@ -156,6 +156,57 @@ def _dequantized(p: _Problem) -> torch.Tensor:
     return by_expert(p.x, p.topk_weights, p.local, len(p.w13), weights, p.activation, rounded)
 
 
+def prepared_moe(
+    x: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    *,
+    w13_bias: torch.Tensor | None = None,
+    w2_bias: torch.Tensor | None = None,
+    activation: SwiGLU = SWIGLU_OAI,
+    expert_map: torch.Tensor | None = None,
+    hidden_pad: int = 0,
+    intermediate_pad: int = 0,
+    activation_format: str = "bf16",
+) -> torch.Tensor:
+    """`mxfp4_moe` in plain torch for weights in the CPU's layout: (M, H) bf16.
+
+    w13: (E, 2 I_p, H_p) bf16, `layouts.cpu.mxfp4_w13`'s, and w2: (E, H_p, I_p) bf16, `mxfp4_weight`'s. Gates come
+    before ups in w13 and in w13_bias (E, 2 I_p), whatever the activation says. The rest is as `mxfp4_moe` has it, what
+    it raises too. The same call gives the same bits: without intermediate_pad those that the weights as loaded give.
+    """
+    if torch.compiler.is_compiling():
+        return through_operator(
+            "prepared", x, topk_weights, topk_ids, w13, x.new_empty(0), w2, x.new_empty(0),
+            w13_bias=w13_bias, w2_bias=w2_bias, activation=activation, expert_map=expert_map, hidden_pad=hidden_pad,
+            intermediate_pad=intermediate_pad, activation_format=activation_format,
+        )  # fmt: skip
+    _check_prepared(w13, w2, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+    hidden, intermediate = w2.shape[1] - hidden_pad, w2.shape[2] - intermediate_pad
+    _check_tokens(x, topk_weights, topk_ids, w13, hidden, expert_map, activation_format)
+    if x.shape[0] == 0:
+        return torch.empty_like(x)
+
+    def weights(expert: int) -> Expert:
+        biases = None if w13_bias is None else w13_bias[expert], None if w2_bias is None else w2_bias[expert][:hidden]
+        return Expert(w13[expert, :, :hidden], w2[expert, :hidden, :intermediate], *biases)
+
+    rounded = partial(_rounded, activation_format=activation_format)
+    local = local_experts(topk_ids, expert_map)
+    return by_expert(x, topk_weights.float(), local, len(w13), weights, activation, rounded)
+
+
+@operator("prepared")
+def _prepared(
+    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
+    w2: torch.Tensor, w2_scale: torch.Tensor, **named: Any,
+) -> torch.Tensor:  # fmt: skip
+    """As a run of the operator, which has scales."""
+    return prepared_moe(x, topk_weights, topk_ids, w13, w2, **named)
+
+
 def _weight(packed: torch.Tensor, scale: torch.Tensor, columns: int, out: torch.Tensor | None) -> torch.Tensor:
     """bf16 of one expert's weight (N, K / 2), the blocks that hold the first `columns` of K; into `out` if given."""
     blocks = -(-columns // mx.BLOCK)
@@ -192,19 +243,39 @@ def _check_weights(
     for name, scale in {"w13_scale": w13_scale, "w2_scale": w2_scale}.items():
         expect_dtype(name, scale, (torch.uint8,))
         expect_contiguous(name, scale)
+    _check_biases_and_pads(E, hidden, intermediate, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+
+
+def _check_prepared(
+    w13: torch.Tensor, w2: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
+    hidden_pad: int, intermediate_pad: int,
+) -> None:  # fmt: skip
+    for name, weight in {"w13": w13, "w2": w2}.items():
+        expect(weight.dim() == 3, name, f"{weight.dim()} dimensions", "three, (experts, rows, columns)")
+        expect_dtype(name, weight, (torch.bfloat16,))
+        expect_contiguous(name, weight)
+    E, hidden, intermediate = w2.shape
+    expect(w2.numel() > 0, "w2", f"shape {tuple(w2.shape)}", "(E, H, I), none of them 0")
+    expect_shape("w13", w13, (E, 2 * intermediate, hidden), "(E, 2 I, H) for w2's (E, H, I)")
+    _check_biases_and_pads(E, hidden, intermediate, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+
+
+def _check_biases_and_pads(
+    experts: int, hidden: int, intermediate: int, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
+    hidden_pad: int, intermediate_pad: int,
+) -> None:  # fmt: skip
     if w13_bias is not None:
-        expect_shape("w13_bias", w13_bias, (E, 2 * intermediate), "one for each row of w13")
+        expect_shape("w13_bias", w13_bias, (experts, 2 * intermediate), "one for each row of w13")
     if w2_bias is not None:
-        expect_shape("w2_bias", w2_bias, (E, hidden), "one for each row of w2")
+        expect_shape("w2_bias", w2_bias, (experts, hidden), "one for each row of w2")
     for name, pad, size in (("hidden_pad", hidden_pad, hidden), ("intermediate_pad", intermediate_pad, intermediate)):
         expect(0 <= pad < size and pad % 2 == 0, name, pad, f"an even number from 0 to {size - 2}")
 
 
 def _check_tokens(
-    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor,
-    expert_map: torch.Tensor | None, hidden_pad: int, activation_format: str,
+    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor, hidden: int,
+    expert_map: torch.Tensor | None, activation_format: str,
 ) -> None:  # fmt: skip
-    hidden = w13.shape[2] * 2 - hidden_pad
     expect(x.dim() == 2 and x.shape[1] == hidden, "x", f"shape {tuple(x.shape)}", f"(M, {hidden})")
     expect_dtype("x", x, (torch.bfloat16,))
     expect_contiguous("x", x)

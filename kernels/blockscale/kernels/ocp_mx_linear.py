@@ -145,14 +145,59 @@ def emulated_gemm(
 
     In fp32 where the output is more precise than bf16. Arguments as `gemm_with_dynamic_quant`, and not checked.
     """
+    return _product(_values(x, x_scales), cpu.dequantize_mxfp4(weight, weight_scale), dtype)
+
+
+def prepared_gemm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    out_dtype: torch.dtype = torch.bfloat16,
+    x_scales: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Quantize x to MXFP4, then x @ weight.T in plain torch, for weights in the CPU's layout: (..., N) in `out_dtype`.
+
+    x, x_scales: as `gemm_with_dynamic_quant` has them. weight: (N, K) bf16, `layouts.cpu.mxfp4_weight`'s. It gives the
+    bits of that function on the weights as loaded. Raises ValueError, before anything runs, for what does not fit.
+    A torch custom op.
+    """
+    scales = None if x_scales is None else _codes(x_scales)
+    return torch.ops.blockscale.prepared_ocp_mx_gemm(x, weight, out_dtype, scales)
+
+
+@torch.library.custom_op("blockscale::prepared_ocp_mx_gemm", mutates_args=())
+def _prepared_op(
+    x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype, x_scales: torch.Tensor | None
+) -> torch.Tensor:
+    expect(weight.dim() == 2, "weight", f"{weight.dim()} dimensions", "two, (N, K)")
+    expect_dtype("weight", weight, (torch.bfloat16,))
+    N, K = weight.shape
+    whole_blocks = N > 0 and K > 0 and K % mx.BLOCK == 0
+    expect(whole_blocks, "weight", f"shape {(N, K)}", f"(N, K) with K a multiple of {mx.BLOCK}")
+    tensors = {"x": x, "weight": weight}
+    if x_scales is not None:
+        tensors["x_scales"] = x_scales
+    _check_activations(x, K, out_dtype, x_scales, for_aiter=False)
+    _check_places(tensors)
+    return _product(_values(x, x_scales), weight, out_dtype)
+
+
+@_prepared_op.register_fake
+def _(x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype, x_scales: torch.Tensor | None) -> torch.Tensor:
+    return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
+
+
+def _values(x: torch.Tensor, x_scales: torch.Tensor | None) -> torch.Tensor:
+    """(..., K) bf16: what MXFP4 makes of x (..., K), or what codes (..., K / 2) with scales (..., K / 32) stand for."""
     if x_scales is None:
-        values = cpu.round_to_mxfp4(x.reshape(-1, x.shape[-1]), ROUNDING).view(x.shape)
-    else:
-        values = mx.dequantize(x, x_scales, torch.bfloat16)
-    w = cpu.dequantize_mxfp4(weight, weight_scale)
+        return cpu.round_to_mxfp4(x.reshape(-1, x.shape[-1]), ROUNDING).view(x.shape)
+    return mx.dequantize(x, x_scales, torch.bfloat16)
+
+
+def _product(values: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """(..., N) of bf16 operands (..., K) and (N, K); in fp32 where the output is more precise than bf16."""
     if dtype == torch.bfloat16:
-        return values @ w.T
-    return (values.float() @ w.T.float()).to(dtype)
+        return values @ weight.T
+    return (values.float() @ weight.T.float()).to(dtype)
 
 
 def _why_not_aiter(x: torch.Tensor) -> str:
@@ -181,16 +226,27 @@ def _check_arguments(
     N, K = weight.shape[0], weight.shape[1] * 2
     whole_blocks = N > 0 and K > 0 and K % mx.BLOCK == 0
     expect(whole_blocks, "weight", f"shape {tuple(weight.shape)}", f"(N, K / 2) with K a multiple of {mx.BLOCK}")
+    tensors = {"x": x, "weight": weight, "weight_scale": weight_scale}
+    if x_scales is not None:
+        tensors["x_scales"] = x_scales
+    _check_activations(x, K, dtype, x_scales, for_aiter)
+    _check_scales("weight_scale", weight_scale, (N,), K // mx.BLOCK, for_aiter)
+    _check_places(tensors)
+
+
+def _check_activations(
+    x: torch.Tensor, K: int, dtype: torch.dtype, x_scales: torch.Tensor | None, for_aiter: bool
+) -> None:
     expect(x.dim() >= 1, "x", f"{x.dim()} dimensions", "at least one, (..., K)")
     expect(dtype in _OUT_DTYPES, "out_dtype", dtype, " or ".join(map(str, _OUT_DTYPES)))
     columns = K if x_scales is None else K // 2
     expect(x.shape[-1] == columns, "x", f"shape {tuple(x.shape)}", f"a last dimension of {columns}, to suit weight's")
     expect_dtype("x", x, _OUT_DTYPES if x_scales is None else (torch.uint8,))
-    _check_scales("weight_scale", weight_scale, (N,), K // mx.BLOCK, for_aiter)
-    tensors = {"x": x, "weight": weight, "weight_scale": weight_scale}
     if x_scales is not None:
         _check_scales("x_scales", x_scales, x.shape[:-1], K // mx.BLOCK, for_aiter)
-        tensors["x_scales"] = x_scales
+
+
+def _check_places(tensors: dict[str, torch.Tensor]) -> None:
     expect_same_device(**tensors)
     for name, tensor in tensors.items():
         expect_contiguous(name, tensor)

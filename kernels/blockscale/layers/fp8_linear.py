@@ -29,7 +29,7 @@ class BlockFp8Linear:
         _set(layer, torch.zeros(p.n, p.k).to(torch.float8_e4m3fn), scale)
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Bring weights to the platform's FP8 and scales to the backend's layout.
+        """Bring weights to the platform's FP8, and with their scales to the backend's layout.
 
         Where that FP8 is e4m3fnuz, codes are kept, each worth half there, and scales are doubled. -0, the one code that
         means something else there (NaN), becomes 0.
@@ -39,12 +39,12 @@ class BlockFp8Linear:
             code = weight.view(torch.int8)
             code = torch.where(code == -128, torch.zeros_like(code), code)
             weight, scale = code.view(current_platform.fp8_dtype()), scale.float() * 2
-        _set(layer, weight, self._backend.scale_layout(scale))
+        _set(layer, *self._backend.convert(weight, scale, (self.problem.block_n, self.problem.block_k)))
 
     def apply(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """(..., N) in x's dtype. Errors as `w8a8_triton_block_scaled_mm`."""
         blocks = (self.problem.block_n, self.problem.block_k)
-        a, a_scale = per_token_group_quant_fp8(x, blocks[1], layer.weight.dtype, layer.weight_scale.dtype)
+        a, a_scale = per_token_group_quant_fp8(x, blocks[1], current_platform.fp8_dtype(), layer.weight_scale.dtype)
         y = self._backend.run(a, layer.weight, a_scale, layer.weight_scale, blocks, x.dtype)
         return y if bias is None else y + bias
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
-from blockscale.layouts import aiter
+from blockscale import envs
+from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant, prepared_gemm
+from blockscale.layouts import aiter, cpu
 from blockscale.oracle.ocp_mx_linear import OcpMxLinearProblem, select_ocp_mx_linear_backend
 
 
@@ -25,14 +26,24 @@ class QuarkOCP_MX:
             setattr(layer, name, torch.nn.Parameter(data, requires_grad=False))
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Convert the loaded parameters to the backend's layout: AITER's is shuffled, the others' is as loaded."""
+        """Convert the loaded parameters to the backend's layout.
+
+        AITER's is shuffled. The CPU's is bf16, unless BLOCKSCALE_CPU_BF16_WEIGHTS=0. The others' is as loaded.
+        """
         if self.decision.name == "AITER":
             weight, scale = aiter.WEIGHT.shuffle(layer.weight), aiter.SCALE.shuffle(layer.weight_scale)
-            layer.weight = torch.nn.Parameter(weight, requires_grad=False)
-            layer.weight_scale = torch.nn.Parameter(scale, requires_grad=False)
+        elif self.decision.name == "CPU" and envs.widen_on_cpu():
+            weight, scale = cpu.mxfp4_weight(layer.weight, layer.weight_scale), cpu.no_scale(layer.weight_scale)
+        else:
+            return
+        layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+        layer.weight_scale = torch.nn.Parameter(scale, requires_grad=False)
 
     def apply_weights(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """(..., N) in x's dtype. Errors as `gemm_with_dynamic_quant`."""
-        by_aiter, emulate = (self.decision.name == name for name in ("AITER", "EMULATION"))
-        y = gemm_with_dynamic_quant(x, layer.weight, layer.weight_scale, by_aiter, x.dtype, emulate=emulate)
+        if layer.weight.dtype == torch.bfloat16:
+            y = prepared_gemm(x, layer.weight, x.dtype)
+        else:
+            by_aiter, emulate = (self.decision.name == name for name in ("AITER", "EMULATION"))
+            y = gemm_with_dynamic_quant(x, layer.weight, layer.weight_scale, by_aiter, x.dtype, emulate=emulate)
         return y if bias is None else y + bias

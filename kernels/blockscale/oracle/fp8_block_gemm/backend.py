@@ -1,4 +1,4 @@
-"""What a backend of the FP8 block GEMM is beyond its requirements: how weight scales are laid out, and the call."""
+"""What a backend of the FP8 block GEMM is beyond its requirements: how weights are laid out, and the call."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from blockscale.oracle.selection import Backend
 Run = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Sequence[int], torch.dtype], torch.Tensor]
 """A, B, As, Bs, block_size and output_dtype, as `kernels.fp8_block_gemm.w8a8_triton_block_scaled_mm` has them."""
 
+Convert = Callable[[torch.Tensor, torch.Tensor, Sequence[int]], tuple[torch.Tensor, torch.Tensor]]
+"""A weight (N, K) in the platform's FP8, its scales (N / block_n, K / block_k) and block_size to `run`'s B and Bs."""
 
-def as_loaded(scale: torch.Tensor) -> torch.Tensor:
+
+def as_loaded(
+    weight: torch.Tensor, scale: torch.Tensor, block_size: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The checkpoint's own layout."""
-    return scale
+    return weight, scale
 
 
 def dequantized(
@@ -29,7 +34,7 @@ def dequantized(
 
 @dataclass(frozen=True)
 class Fp8Backend(Backend[Fp8BlockGemmProblem]):
-    """A backend and how it runs. `scale_layout` makes the weight's scales (N / block_n, K / block_k) `run`'s Bs."""
+    """A backend and how it runs; `convert` brings weights into its layout, once, after loading."""
 
     run: Run = w8a8_triton_block_scaled_mm
-    scale_layout: Callable[[torch.Tensor], torch.Tensor] = as_loaded
+    convert: Convert = as_loaded

@@ -25,5 +25,5 @@ BACKEND = Fp8Backend(
         FP32_SCALES,
     ),
     run=torch_scaled_mm.fp8_block_gemm,
-    scale_layout=cublas.block_scale,
+    convert=lambda weight, scale, block_size: (weight, cublas.block_scale(scale)),
 )

@@ -58,7 +58,7 @@ def convert_weight_to_mxfp4_moe_kernel_format(
 
     Codes are (E, 2 I, H / 32) and (E, H, I / 32) uint8. `interleaved` says whether w13's rows are g0, u0, g1, u1, ...
     DEEPGEMM packs scales and keeps weights. AITER off gfx1250 shuffles both, with gates and ups in turns. TRITON, and
-    AITER on gfx1250, wrap both and keep precision configs. XPU, CPU and EMULATION read the checkpoint's own layout.
+    AITER on gfx1250, wrap both and keep precision configs. XPU and EMULATION read the checkpoint's own layout.
     Of another backend its own file says how. Raises ValueError for a backend of another name.
     """
     if backend == "DEEPGEMM_MXFP4":
@@ -78,7 +78,7 @@ def convert_weight_to_mxfp4_moe_kernel_format(
         )  # fmt: skip
     if backend in ("TRITON", "TRITON_UNFUSED"):
         return _wrapped(w13, w2, w13_scale, w2_scale, w13_bias, w2_bias, "strided")
-    if backend in ("XPU", "CPU", "EMULATION"):
+    if backend in ("XPU", "EMULATION"):
         return Mxfp4MoEWeights(w13, w2, w13_scale, w2_scale, w13_bias, w2_bias)
     # Not at the top of the file: that module needs this one.
     from blockscale.oracle.mxfp4_moe.backend import conversion_of

@@ -1,4 +1,4 @@
-"""blockscale's CPU path: torch's bf16 matmul on dequantized operands."""
+"""blockscale's CPU path: torch's bf16 matmul on weights widened to bf16, once after loading or at each call."""
 
 from __future__ import annotations
 
