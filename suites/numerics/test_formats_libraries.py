@@ -177,6 +177,17 @@ def test_edges(to_mx, rounding, element):
 
 
 @EVERY
+@ELEMENTS
+def test_largest_magnitudes_an_ulp_around_where_the_scale_changes(to_mx, rounding, element):
+    """bf16 has no number so near to a threshold: those of e2m1 and e4m3 lie at 1, 1.5, 1.75 and 1.9375."""
+    middle = torch.tensor([1.0, 1.5, 1.75, 1.9375])
+    near = torch.stack([middle.nextafter(torch.tensor(0.0)), middle, middle.nextafter(torch.tensor(4.0))]).flatten()
+    x = torch.zeros(12, 32)
+    x[:, 9] = near * 2.0**5
+    assert agrees_with_torchao(to_mx, x, rounding, element) == 12
+
+
+@EVERY
 def test_where_torchao_differs(to_mx, rounding):
     """NaN: both mark the block. Infinity: torchao keeps a scale that is a number. Code 0: torchao loses its elements,
     since it divides by 2^-126, and in RCEIL by 1, where the stored scale says 2^-127."""
