@@ -1,8 +1,8 @@
 """The CPU's layout: bf16 numbers, the scales multiplied in, for torch's bf16 matmul.
 
-To dequantize takes 0.4 ns an element on one core, several times what the product with a single token takes. Here
-it is done once, after loading. Memory is 2 bytes an element, twice FP8's and 3.8 times MXFP4's with its scales, and what a
-call reads of it grows likewise. The numbers are those that a call would make of the codes, to the bit. As codes and
+To dequantize takes 0.4 ns an element on one core, several times what the product with a single token takes. Here it
+is done once, after loading. Memory is 2 bytes an element, twice FP8's and 3.8 times MXFP4's with its scales, and what
+a call reads of it grows likewise. The numbers are those that a call would make of the codes, to the bit. As codes and
 scales are not kept, this layout alone has no inverse; an empty tensor stands in the place of the scales.
 """
 
