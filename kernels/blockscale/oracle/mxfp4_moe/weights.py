@@ -32,6 +32,7 @@ class Mxfp4MoEWeights:
     """A layer's weights as its backend takes them.
 
     Either plain tensors with their scales, or wrapped ones whose scales are in the precision configs (and here None).
+    In the CPU's layout scales are multiplied in, and what is here is empty.
     """
 
     w13: torch.Tensor | KernelTensor
