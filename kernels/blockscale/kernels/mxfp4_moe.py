@@ -69,6 +69,17 @@ def mxfp4_moe(
     _check_tokens(x, topk_weights, topk_ids, w13, w13.shape[2] * 2 - hidden_pad, expert_map, activation_format)
     if x.shape[0] == 0:
         return torch.empty_like(x)
+    intermediate = w2.shape[2] * 2 - intermediate_pad
+    if (
+        fused
+        and not emulate
+        and activation_format == "bf16"
+        and _suits_hopper(x, intermediate, w13, w13_scale, w2, w2_scale)
+    ):
+        return _hopper(
+            x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, activation, expert_map,
+            intermediate,
+        )  # fmt: skip
     problem = _Problem(
         x, topk_weights.float(), local_experts(topk_ids, expert_map), w13, w13_scale, w2, w2_scale,
         None if w13_bias is None else w13_bias.float(), None if w2_bias is None else w2_bias.float(),
@@ -111,6 +122,27 @@ class _Problem(NamedTuple):
         elif gates_first:
             used = used.view(-1, 2).T.flatten()
         return used
+
+
+def _suits_hopper(x: torch.Tensor, intermediate: int, *weights: torch.Tensor) -> bool:
+    """Whether this runs on an sm_90, and its kernel can serve."""
+    arch = dispatch.arch_of(x) if dispatch.runs_on_triton(x) else None
+    if arch is None or arch.name != "sm_90":
+        return False
+    from blockscale.kernels.triton import mxfp4_moe_hopper_launch as hopper
+
+    return hopper.serves(x.shape[1], intermediate, *weights)
+
+
+@dispatch.on_its_device
+def _hopper(x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """`rest` as the launcher has it, but for the configuration, which is chosen here."""
+    from blockscale.kernels.triton import mxfp4_moe_hopper_launch as hopper
+
+    assignments = topk_ids.numel()
+    per_expert = -(-assignments // len(rest[0]))
+    config = configs.choose("mxfp4_moe_hopper", dispatch.arch_of(x), per_expert, assignments, x.shape[1])
+    return hopper.mxfp4_moe(x, topk_weights, topk_ids, *rest, config)
 
 
 @dispatch.on_its_device
