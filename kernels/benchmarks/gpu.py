@@ -1,7 +1,7 @@
 """blockscale's kernels beside every installed peer on one GPU: times, rates, and shares of the roofline.
 
-Run: python kernels/benchmarks/gpu.py --job k1|k3 [--shape M,N,K]... [--json FILE] [--plot FILE]. Each result is checked
-against fp32 before it is timed.
+Run: python kernels/benchmarks/gpu.py --job k1|k2|k3 [--shape M,N,K]... [--json FILE] [--plot FILE]; a shape of k2 is
+M,E,k,H,I. Each result is checked against fp32 before it is timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def measure(job_name: str, shape: Shape, rounds: int, gap: float) -> list[dict[s
     """One row per peer: times in microseconds, or why there is none."""
     job = JOBS[job_name]
     first = job.make(*shape)
-    sets = [first, *(job.make(*shape) for _ in range(sets_needed(job.bytes(first, shape)) - 1))]
+    sets = [first, *(job.again(first, shape) for _ in range(sets_needed(job.bytes(first, shape)) - 1))]
     answer = job.answer(*first)
     rows, timed = [], {}
     for peer, (prepare, package) in PEERS[job_name].items():
@@ -53,7 +53,7 @@ def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
 
 
 def _figures(us: float, job: Job, shape: Shape, moved: int) -> dict[str, float]:
-    operations = 2.0 * shape[0] * shape[1] * shape[2]
+    operations = job.operations(shape)
     figures = {"us": us, "tflops": operations / us / 1e6, "gbps": moved / us / 1e3}
     roofline = ROOFLINES.get(torch.cuda.get_device_name())
     if roofline is not None:
@@ -66,10 +66,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         shape = "x".join(map(str, row["shape"]))
         if "us" not in row:
-            print(f"{shape:>18}  {row['peer']:22} {row['why_not']}")
+            print(f"{shape:>22}  {row['peer']:22} {row['why_not']}")
             continue
         share = f"{row['share']:7.1%}" if "share" in row else "unknown"
-        print(f"{shape:>18}  {row['peer']:22} {row['us']:9.1f} {row['tflops']:8.1f} {row['gbps']:7.0f} {share}")
+        print(f"{shape:>22}  {row['peer']:22} {row['us']:9.1f} {row['tflops']:8.1f} {row['gbps']:7.0f} {share}")
     sys.stdout.flush()
 
 
@@ -93,21 +93,31 @@ def _plot(rows: list[dict[str, Any]], file: str) -> None:
 
 def shape_of(text: str) -> Shape:
     try:
-        m, n, k = (int(part) for part in text.split(","))
+        shape = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected M,N,K as in 16,7168,16384") from None
-    return m, n, k
+        shape = ()
+    if len(shape) not in {len(job.shapes[0]) for job in JOBS.values()}:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected M,N,K as in 16,7168,16384, or M,E,k,H,I for k2")
+    return shape
+
+
+def check_shapes(parser: argparse.ArgumentParser, job: str, shapes: list[Shape] | None) -> None:
+    """Ends the program where a shape is another job's."""
+    for shape in shapes or ():
+        if len(shape) != len(JOBS[job].shapes[0]):
+            parser.error(f"--shape {','.join(map(str, shape))}: {job} takes {JOBS[job].sizes}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", choices=JOBS, required=True)
-    parser.add_argument("--shape", type=shape_of, action="append", help="M,N,K; may be given again")
+    parser.add_argument("--shape", type=shape_of, action="append", help="M,N,K or M,E,k,H,I; may be given again")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--gap", type=float, default=0.1, help="idle seconds before each round (default %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there")
     parser.add_argument("--plot", metavar="FILE", help="draw the shares of the roofline there; takes matplotlib")
     arguments = parser.parse_args()
+    check_shapes(parser, arguments.job, arguments.shape)
     if not torch.cuda.is_available():
         print(f"gpu.py: torch {torch.__version__} sees no GPU here, and this benchmark takes one.", file=sys.stderr)
         return 2
@@ -118,7 +128,7 @@ def main() -> int:
 
     versions = {"card": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__}
     print(f"{JOBS[arguments.job].name}\n{', '.join(f'{key} {value}' for key, value in versions.items())}\n{HOW}")
-    print(f"{'M x N x K':>18}  {'':22} {'us':>9} {'TFLOP/s':>8} {'GB/s':>7} roofline")
+    print(f"{JOBS[arguments.job].sizes:>22}  {'':22} {'us':>9} {'TFLOP/s':>8} {'GB/s':>7} roofline")
     rows: list[dict[str, Any]] = []
     for shape in arguments.shape or JOBS[arguments.job].shapes:
         found = measure(arguments.job, shape, arguments.rounds, arguments.gap)

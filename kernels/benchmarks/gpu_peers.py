@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -15,7 +16,10 @@ from torch.nn import functional
 from blockscale.formats import mx
 from blockscale.kernels import configs
 from blockscale.kernels import fp8_block_gemm as fp8
+from blockscale.kernels.moe_routing import local_experts
+from blockscale.kernels.mxfp4_moe import _Problem, _triton, mxfp4_moe
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
+from blockscale.kernels.swiglu import SWIGLU_OAI
 from blockscale.layouts import cublas
 
 Call = Callable[[], torch.Tensor]
@@ -64,6 +68,85 @@ def _vllm_k1(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: t
     return lambda: fp8_utils.w8a8_triton_block_scaled_mm(a, b, a_scale, b_scale, [128, 128], _BF16)
 
 
+def _ours_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
+    return lambda: mxfp4_moe(x, shares, ids, *weights)
+
+
+def _portable_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
+    """The kernel that every arch has, as it is configured where nothing was tuned."""
+    w13, w13_scale, w2, w2_scale = weights
+    intermediate = w2.shape[2] * 2
+
+    def call() -> torch.Tensor:
+        local = local_experts(ids, None)
+        problem = _Problem(x, shares, local, w13, w13_scale, w2, w2_scale, None, None, SWIGLU_OAI, intermediate, "bf16")
+        return _triton(x, problem, True)
+
+    return call
+
+
+def _triton_kernels_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
+    """triton_kernels as vLLM 0.33 brings it. Its routing, which starts at logits, is outside the call."""
+    _name_what_triton_lacks()
+    from triton_kernels.matmul_ogs import FlexCtx, FnSpecs, FusedActivation, PrecisionConfig, matmul_ogs
+    from triton_kernels.matmul_ogs_details.opt_flags import update_opt_flags_constraints
+    from triton_kernels.routing import routing
+    from triton_kernels.swiglu import swiglu_fn
+
+    update_opt_flags_constraints({"split_k": 1})  # its sum over split K does not compile on Triton 3.6
+    (w13, w13_scale), (w2, w2_scale) = (_swizzled(*weights[at : at + 2]) for at in (0, 2))
+    first, second = (PrecisionConfig(weight_scale=scale, flex_ctx=FlexCtx()) for scale in (w13_scale, w2_scale))
+    gated = FusedActivation(FnSpecs("swiglu", swiglu_fn, ("alpha", "limit")), (1.702, 7.0), 2)
+    # Logits that lead to these experts with these weights.
+    logits = torch.full((len(x), weights[0].shape[0]), -1e9, device=x.device)
+    logits.scatter_(1, ids.long(), shares.log())
+    routed, gather, scatter = routing(logits, ids.shape[1])
+
+    def call() -> torch.Tensor:
+        inner = matmul_ogs(x, w13, None, routed, gather_indx=gather, precision_config=first, fused_activation=gated)
+        return matmul_ogs(
+            inner, w2, None, routed, scatter_indx=scatter, precision_config=second, gammas=routed.gate_scal
+        )
+
+    return call
+
+
+def _name_what_triton_lacks() -> None:
+    """triton_kernels asks Triton for an arch that 3.6 does not know."""
+    import triton
+    from triton.language import target_info
+
+    @triton.constexpr_function
+    def never() -> bool:
+        return False
+
+    if not hasattr(target_info, "is_hip_gfx1250"):
+        target_info.is_hip_gfx1250 = never
+
+
+_SWIZZLED: list[tuple[torch.Tensor, Any]] = []
+
+
+def _swizzled(weight: torch.Tensor, scale: torch.Tensor) -> Any:
+    """Weights and scales in triton_kernels' layouts, the last two kept: they are the same for all input sets."""
+    for known, swizzled in _SWIZZLED:
+        if known is weight:
+            return swizzled
+    import triton_kernels.tensor as tensors
+    from triton_kernels.tensor_details import layout as layouts
+
+    scale = functional.pad(scale, (0, -scale.shape[-1] % 4))
+    for_values, values = layouts.make_default_matmul_mxfp4_w_layout(mx_axis=1)
+    for_scales, scales = layouts.make_default_matmul_mxfp4_w_scale_layout(mx_axis=1, num_warps=8)
+    wrapped = tensors.wrap_torch_tensor(weight.transpose(-2, -1), dtype=tensors.FP4)
+    swizzled = (
+        tensors.convert_layout(wrapped, for_values, **values),
+        tensors.convert_layout(tensors.wrap_torch_tensor(scale.transpose(-2, -1)), for_scales, **scales),
+    )
+    _SWIZZLED[:] = [*_SWIZZLED[-1:], (weight, swizzled)]
+    return swizzled
+
+
 def _ours_k3(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> Call:
     return lambda: gemm_with_dynamic_quant(x, weight, scale)
 
@@ -82,6 +165,11 @@ PEERS: dict[str, dict[str, tuple[Callable[..., Call], str]]] = {
         "cuBLASLt": (_cublas_k1, "torch"),
         "DeepGEMM": (_deep_gemm_k1, "deep_gemm"),
         "vLLM Triton": (_vllm_k1, "vllm"),
+    },
+    "k2": {
+        "blockscale": (_ours_k2, "triton"),
+        "blockscale, portable": (_portable_k2, "triton"),
+        "triton_kernels": (_triton_kernels_k2, "triton_kernels"),
     },
     "k3": {
         "blockscale": (_ours_k3, "triton"),

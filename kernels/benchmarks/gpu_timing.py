@@ -34,7 +34,7 @@ class Timed:
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
-        self._calls = len(calls)
+        self._calls = list(calls)  # kept, for the graph reads what they hold
         with torch.cuda.graph(self._graph):
             self.outputs = [call() for call in calls]
 
@@ -42,7 +42,7 @@ class Timed:
         """Median over replays that fill a round."""
         self._graph.replay()
         replays = max(5, min(500, int(_ROUND_MS / max(self._replay(), 1e-3))))
-        return median(self._replay() for _ in range(replays)) * 1e3 / self._calls
+        return median(self._replay() for _ in range(replays)) * 1e3 / len(self._calls)
 
     def _replay(self) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

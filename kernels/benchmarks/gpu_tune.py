@@ -1,6 +1,6 @@
 """Times configurations on the card at hand: what the files in blockscale/kernels/configs are made from.
 
-Run: python kernels/benchmarks/gpu_tune.py --job k1|k3 --shape M,N,K... --try '{"swap": true, ...}'...
+Run: python kernels/benchmarks/gpu_tune.py --job k1|k2|k3 --shape M,N,K... --try '{"swap": true, ...}'...
 It prints a line for each, the fastest first.
 """
 
@@ -12,13 +12,15 @@ import sys
 from typing import Any
 
 import torch
-from gpu import relative_error, shape_of
+from gpu import check_shapes, relative_error, shape_of
 from gpu_jobs import JOBS, Shape
 from gpu_peers import Call
 from gpu_timing import Timed, sets_needed, side_by_side
 
 from blockscale.kernels.ocp_mx_linear import triton_gemm
+from blockscale.kernels.swiglu import SWIGLU_OAI
 from blockscale.kernels.triton import fp8_block_gemm_hopper_launch as hopper
+from blockscale.kernels.triton import mxfp4_moe_hopper_launch as moe
 
 
 def _k1(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: torch.Tensor, config: dict[str, Any]) -> Call:
@@ -29,14 +31,20 @@ def _k3(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, config: dict
     return lambda: triton_gemm(x, weight, scale, torch.bfloat16, None, False, config)
 
 
-_CALLS = {"k1": _k1, "k3": _k3}
+def _k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *rest: Any) -> Call:
+    *weights, config = rest
+    intermediate = weights[2].shape[2] * 2
+    return lambda: moe.mxfp4_moe(x, shares, ids, *weights, None, None, SWIGLU_OAI, None, intermediate, config)
+
+
+_CALLS = {"k1": _k1, "k2": _k2, "k3": _k3}
 
 
 def times(job_name: str, shape: Shape, candidates: list[dict[str, Any]]) -> dict[str, float | str]:
     """Microseconds of each candidate, by its JSON; or why it has none."""
     job = JOBS[job_name]
     first = job.make(*shape)
-    sets = [first, *(job.make(*shape) for _ in range(sets_needed(job.bytes(first, shape)) - 1))]
+    sets = [first, *(job.again(first, shape) for _ in range(sets_needed(job.bytes(first, shape)) - 1))]
     answer = job.answer(*first)
     timed: dict[str, Timed] = {}
     found: dict[str, float | str] = {}
@@ -65,6 +73,7 @@ def main() -> int:
     parser.add_argument("--shape", type=shape_of, action="append", required=True)
     parser.add_argument("--try", dest="configs", type=json.loads, action="append", required=True)
     arguments = parser.parse_args()
+    check_shapes(parser, arguments.job, arguments.shape)
     if not torch.cuda.is_available():
         print(f"gpu_tune.py: torch {torch.__version__} sees no GPU here, and tuning takes one.", file=sys.stderr)
         return 2
