@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from masquerade.stage.places import INNOCENT
 from masquerade.stage.record import Line
 from masquerade.stage.sources import parsed
 
@@ -194,7 +195,7 @@ def actor(stack: Sequence[Frame], places: Places) -> str:
     is the module that calls the standard library.
     """
     for frame in reversed(stack):
-        if frame.module in ("platform", "ctypes.util", "uuid", "sysconfig"):
+        if frame.module in INNOCENT:
             return frame.module
         if places.in_torch(frame.file) or places.in_triton(frame.file):
             return "torch"

@@ -22,6 +22,7 @@ from masquerade.stage.blame import (
     probe_name,
 )
 from masquerade.stage.launches import compiler_message, compiling, launches
+from masquerade.stage.places import INNOCENT
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
 from masquerade.stage.restored import without_restored
 from masquerade.watch.reads import unpacked
@@ -33,9 +34,6 @@ IMPORT_ONLY = frozenset({"env-mutation", "subprocess", "thread", "native-load"})
 
 #: The owner of what no platform may execute.
 NOBODY = "nobody"
-
-#: Standard-library modules that start programs for their caller's innocent question, as platform.platform() runs uname.
-INNOCENT = frozenset({"platform", "ctypes.util", "uuid", "sysconfig"})
 
 
 @dataclass(frozen=True)

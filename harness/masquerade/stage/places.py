@@ -36,3 +36,7 @@ def loaded() -> int:
             look = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
             made = crc32(f"{file} {look}\n".encode("utf-8", "surrogateescape"), made)
     return made
+
+
+#: Modules of the standard library that ask programs of the host by themselves: their processes are nobody's fault.
+INNOCENT = frozenset({"platform", "ctypes.util", "uuid", "sysconfig"})

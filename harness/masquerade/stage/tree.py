@@ -11,8 +11,6 @@ behind, imports the module that is to be checked, or changes what this process i
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
 import os
 import signal
@@ -21,20 +19,19 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from mmap import mmap
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
+from masquerade.stage.ahead import FEW, Ahead, Way
 from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
-from masquerade.stage.branch import descriptors, ended, flush, native_threads, shared_memory
-from masquerade.stage.dressed import Dressed, nobody
-from masquerade.stage.finders import Finders
-from masquerade.stage.integrity import seal
-from masquerade.stage.steps import FILE, Step, code, has, is_of, loaded
-from masquerade.stage.units import NOTHING, Source, source_of
+from masquerade.stage.branch import ended
+from masquerade.stage.failing import as_of, failed_inside, fails_at
+from masquerade.stage.growth import PRINTED, Grown
+from masquerade.stage.overtaken import Along
+from masquerade.stage.steps import Step, has, loaded
 from masquerade.watch.reads import packed
-from masquerade.watch.recorder import encoder, recorder
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
 
@@ -56,62 +53,90 @@ class Item(NamedTuple):
     id: str
     module: str
     request: dict[str, Any]
+    #: The line of the module on which its import is known to fail; 0 for one that fails before the first.
+    fails: int | None = None
 
 
-class History(NamedTuple):
-    """What a shared step did: its events, and what it printed."""
-
-    step: Step
-    events: tuple[bytes, ...]
-    output: str
-
-
-class Tree(Dressed):
+class Tree(Grown):
     """One process of the tree. `answer(request, self)` runs a check in a fork of it; `control` is where replies go."""
 
     def __init__(self, request: dict[str, Any], control: socket.socket, answer: Answer) -> None:
         super().__init__(request)
-        child.take_signals()
         self.control, self._answer = control, answer
         self.timeout = float(request.get("timeout", 60.0)) * _SHARE
-        self.history: list[History] = []
-        self._sources: dict[str, Source] = {}
-        self._looked_up: set[str] = set()
-        self._finders = Finders()
-        #: Packages that keep to themselves, and how each looks; "" for one that does not.
-        self._apart: dict[str, str] = {}
-        self._forking = False
+        self._ahead = Ahead(self._source)
+        #: Where the last import was made ahead of its turn: who may go along.
+        self._along: Along | None = None
         #: What the steps so far read is told once, under this name; each check tells what it read beyond that.
         self._base, self._branches, self._telling = "", 0, bool(request.get("reads"))
-        self._threads = native_threads()
-        self._prefix = self._rows_of_an_import()
-        self._hook()
-        self._intact = seal()
 
     # -- the tree --------------------------------------------------------------------------------------------------
 
     def visit(self, items: list[Item]) -> list[Item]:
         """Make all checks of `items`. Gives those that must be made before the last step."""
         back: list[Item] = []
+        self._own = frozenset(item.module.partition(".")[0] for item in items) | self._own
         # A package's import may load the module, as it does before any import of that module. An import statement of
         # the module's own that comes back to it finds it half made.
-        round_about = self._looked_up if self.history and self.history[-1].step[0] != "package" else ()
+        round_about = self._overtaken.asked if self.history and self.history[-1].step[0] != "package" else ()
         self._finders.ask([*self._sources, *(item.module for item in items)], self._in_a_fork)
-        groups: dict[Step | None, list[Item]] = defaultdict(list)
+        here: list[Item] = []
         for item in items:
-            if item.module in round_about:
-                back.append(item)
-            else:
-                groups[self._next(item)].append(item)
+            stays = item.module not in round_about and self._goes_along(item)
+            (here if stays else back).append(item)
+        groups: dict[Step | None, list[Item]] = defaultdict(list)
+        for item in self._shared_ahead(here):
+            groups[self._next(item)].append(item)
         for step, group in self._with_packages_later(groups).items():
             later = step is not None and step[0] == "package" and self._apart.get(step[1], "") != ""
-            left = group if step is None or (len(group) < 2 and not later) else self._branch(step, group)
-            for item in left:
-                if later:
+            alone = step is None or (not later and not self._ahead.worth(step[1], len(group)))
+            left = group if step is None or alone else self._branch(step, group)
+            if later:
+                for item in left:
                     wire.send(self.control, {"flat": item.id})
-                else:
-                    self._check(item)
+            else:
+                back += self._one_by_one(left, step)
         return back
+
+    def _one_by_one(self, items: list[Item], step: Step | None) -> list[Item]:
+        """Make each check here, whose next step is `step`. Gives those that must be made before the last step."""
+        back: list[Item] = []
+        failed: dict[str, Any] | None = None
+        for item in items:
+            if item.fails is not None and self.overtook(item.module, item.fails):
+                back.append(item)
+            elif failed is not None:
+                self._reply_alike(item, failed)
+            else:
+                reply = self._check(item)
+                line = fails_at(item.module, reply)
+                if line is not None and self.overtook(item.module, line):
+                    wire.send(self.control, {"back": item.id})
+                    back.append(item._replace(fails=line))
+                    continue
+                if step is not None and step[0] == "package" and failed_inside(step[1], reply):
+                    failed = reply  # the package is above them all
+                wire.send(self.control, reply)
+        return back
+
+    def _goes_along(self, item: Item) -> bool:
+        if item.fails is not None and self.overtook(item.module, item.fails):
+            return False
+        return self._along is None or self._along.goes(item.module, self.history[-1].ways[item.module])
+
+    def _shared_ahead(self, items: list[Item]) -> list[Item]:
+        """Make the checks of modules that come to the same import by many ways. Gives those that are left."""
+        while len(items) >= FEW:
+            steps = {item.module: self._next(item) for item in items}
+            module, chosen = self._ahead.best(steps)
+            if not module:
+                break
+            together = [item for item in items if item.module in chosen]
+            ways = {item.module: self._ahead.way(item.module, module) for item in together}
+            left = self._branch(("ahead", module), together, ways) if len(together) >= FEW else together
+            self._ahead.made(module, len(left) > len(together) // 2)
+            items = [*(item for item in items if item.module not in chosen), *left]
+        return items
 
     def _with_packages_later(self, groups: Mapping[Step | None, list[Item]]) -> Mapping[Step | None, list[Item]]:
         """`groups`, where packages side by side that keep to themselves come behind the imports that they share."""
@@ -174,12 +199,6 @@ class Tree(Dressed):
                     return step
         return None
 
-    def _source(self, module: str) -> Source:
-        source = self._sources.get(module)
-        if source is None:
-            source = self._sources[module] = source_of(module)
-        return NOTHING if self._finders.answer_for(module) else source
-
     def _in_a_fork(self, work: Callable[[], Any]) -> Any:
         """What `work` returned in a process that ended then, with all that it left; None where nothing came."""
         pid, between = self._fork_branch()
@@ -201,15 +220,20 @@ class Tree(Dressed):
             return json.loads(text)
         return None
 
-    def _branch(self, step: Step, items: list[Item]) -> list[Item]:
+    def _branch(self, step: Step, items: list[Item], ways: Mapping[str, Way] = MappingProxyType({})) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
         self._branches += 1
         pid, between = self._fork_branch()
         if not pid:
             try:
                 self.reads.start()
-                if self._grow(step):
+                if not self._grow(step, ways):
+                    failed = [name for name in self._overtaken.asked if name not in sys.modules]
+                    between.sendall(b"-" + json.dumps(failed).encode())
+                else:
                     read = packed(self.reads.stop())
+                    self._ahead.moved()
+                    self._along = Along(self._overtaken.seen(), self._text) if ways else None
                     between.sendall(b"+")
                     _, descriptors, _, _ = socket.recv_fds(between, 1, 1)
                     self.control = socket.socket(fileno=descriptors[0])
@@ -217,14 +241,16 @@ class Tree(Dressed):
                     if self._telling:
                         wire.send(self.control, {"base": self._base, "above": above, "reads": read})
                     back = self.visit(items)
-                    between.sendall(json.dumps([item.id for item in back]).encode())
+                    between.sendall(json.dumps({item.id: item.fails for item in back}).encode())
                     child._leave(0)
             finally:
                 child._leave(70)
         with between:
-            names = self._listen(between, pid)
+            given = self._listen(between, pid, step)
         supervise.end_descendants()
-        return [item for item in items if names is None or item.id in names]
+        if given is None:
+            return items
+        return [item._replace(fails=given[item.id]) for item in items if item.id in given]
 
     def _fork_branch(self) -> tuple[int, socket.socket]:
         """Fork a process that goes on from here: its pid, 0 in itself, and the socket between both."""
@@ -250,8 +276,11 @@ class Tree(Dressed):
         os.closerange(3, kept.fileno())
         os.closerange(kept.fileno() + 1, 4096)
 
-    def _listen(self, branch: socket.socket, pid: int) -> frozenset[str] | None:
-        """Let a branch whose step was made reply by itself. Gives the checks that it gives back; None for all."""
+    def _listen(self, branch: socket.socket, pid: int, step: Step) -> dict[str, int | None] | None:
+        """Let a branch whose step was made reply by itself.
+
+        Gives the checks that it gives back, each with the line on which it fails; None for all.
+        """
         text = b""
         if ended(pid, self.control, self.timeout, branch.fileno()) == branch.fileno():
             text = branch.recv(1)
@@ -270,137 +299,33 @@ class Tree(Dressed):
         with suppress(OSError):
             os.waitpid(pid, 0)
         if not grown:
+            self._ahead.refuse(step[1], self._told(branch, text))
             return None
         # Where it ended early, a check killed it; the tool makes up for what it did not answer.
         try:
-            return frozenset(map(str, json.loads(text[1:])))
-        except (ValueError, TypeError):
-            return frozenset()
+            return {str(name): line for name, line in json.loads(text[1:]).items()}
+        except (ValueError, TypeError, AttributeError):
+            return {}
 
-    def _check(self, item: Item) -> None:
+    @staticmethod
+    def _told(branch: socket.socket, text: bytes) -> frozenset[str]:
+        """The modules whose import failed in a branch that could not make its step."""
+        branch.setblocking(False)
+        with suppress(OSError, ValueError, TypeError):
+            return frozenset(map(str, json.loads(text[1:] + branch.recv(1 << 20))))
+        return frozenset()
+
+    def _check(self, item: Item) -> dict[str, Any]:
+        """The reply of a check that is made now."""
         wire.send(self.control, {"at": item.id})
         reply = self._answer(item.request, self)
         reply["base"] = self._base
-        printed = "".join(shared.output for shared in self.history)
-        if printed:
-            reply["output"] = (printed + reply["output"])[-_PRINTED:]
-        wire.send(self.control, reply)
+        if self.printed:
+            reply["output"] = (self.printed + reply["output"])[-PRINTED:]
+        return reply
 
-    # -- a step ----------------------------------------------------------------------------------------------------
-
-    def _grow(self, step: Step) -> bool:
-        """Make `step` here. False where this process is not what a check could go on from."""
-        events: list[bytes] = []
-        kept = events.append
-        self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
-        self._looked_up.clear()
-        held, maps = descriptors(), shared_memory()
-        output = os.memfd_create("masquerade-output")
-        flush()
-        streams = [os.dup(fd) for fd in (1, 2)]
-        try:
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            if step[0] == "package":
-                importlib.import_module(step[1])
-            else:
-                exec(code(step), {"__name__": FILE, "__builtins__": __builtins__})
-        except BaseException:
-            return False
-        finally:
-            flush()
-            for fd, stream in enumerate(streams, start=1):
-                os.dup2(stream, fd)
-                os.close(stream)
-        size = os.lseek(output, 0, os.SEEK_END)
-        printed = os.pread(output, _PRINTED, max(0, size - _PRINTED)).decode("utf-8", "replace")
-        os.close(output)
-        self._current["now"] = nobody(self._origins)
-        if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
-            return False
-        threads = self._alive() > 0 or (native_threads() > self._threads and self._outlast_a_fork())
-        if threads or descriptors() - held or supervise._children() or not self._intact() or shared_memory() - maps:
-            return False
-        if not self.faked and any(b'"kind":"touch"' in event for event in events):
-            return False  # a real driver does not outlive a fork
-        self.history.append(History(step, tuple(events), printed))
-        gc.collect()
-        gc.freeze()
-        return True
-
-    def _outlast_a_fork(self) -> bool:
-        """Whether threads of C libraries go on. Those of a library that expects forks end at one, as OpenBLAS's do."""
-        pid = self.fork()
-        if not pid:
-            child._leave(0)
-        os.waitpid(pid, 0)
-        return native_threads() > self._threads
-
-    def _hook(self) -> None:
-        """See which modules are asked for, and keep the tree's own forks from who asks to be told of forks."""
-        search, register = _bootstrap._find_spec, os.register_at_fork
-        looked_up = self._looked_up
-
-        def _find_spec(name: str, path: Any, target: Any = None) -> Any:
-            looked_up.add(name)
-            return search(name, path, target)
-
-        def quiet(function: Any) -> Any:
-            return function if not callable(function) else lambda: None if self._forking else function()
-
-        def register_at_fork(**functions: Any) -> None:
-            register(**{when: quiet(function) for when, function in functions.items()})
-
-        _bootstrap._find_spec = _find_spec
-        os.register_at_fork = register_at_fork
-
-    def fork(self) -> int:
-        self._forking = True
-        pid = os.fork()
-        self._forking = False
-        return pid
-
-    # -- events ----------------------------------------------------------------------------------------------------
-
-    def _rows_of_an_import(self) -> bytes:
-        """What stands in a stack above a module that `import_module` executes, as a log holds it."""
-        rows: list[Any] = []
-
-        class Finder:
-            @staticmethod
-            def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-                rows.extend(here())
-
-        here = recorder(lambda text: True, {"now": "import"}).here
-        sys.meta_path.insert(0, Finder)
-        try:
-            importlib.import_module("masquerade_is_imported_here")
-        except ImportError:
-            pass
-        finally:
-            sys.meta_path.remove(Finder)
-        return encoder()(rows)[1:-1].encode()
-
-    def _replayed(self, module: str) -> list[bytes]:
-        """The events of all shared steps, as they are where `module` makes them itself."""
-        encode = encoder()
-        placeholder = encode([FILE, 1, "<module>", FILE]).encode()
-        source = self._sources.get(module, NOTHING)
-        out = []
-        for shared in self.history:
-            line = next((unit.line for unit in source.units if is_of(unit, shared.step)), 0)
-            row = encode([source.file, line, "<module>", module]).encode()
-            whole = self._prefix + b"," + row if self._prefix else row
-            out += [event.replace(placeholder, whole) for event in shared.events]
-        return out
-
-    def enter(self, request: dict[str, Any]) -> None:
-        """The path is the tree's."""
-
-    def begin(self, append: child.Append, request: dict[str, Any]) -> None:
-        for event in self._replayed(request["module"]):
-            append(event)
-
-    def leaf(self, request: dict[str, Any], memory: mmap) -> None:
-        lives.move(os.getppid(), os.getpid())
-        super().leaf(request, memory)
+    def _reply_alike(self, item: Item, reply: Mapping[str, Any]) -> None:
+        """Reply for a check that fails in a package above it as the check of `reply` did."""
+        wire.send(self.control, {"at": item.id})
+        events = [as_of(item.module, event) for event in reply["events"]]
+        wire.send(self.control, {**reply, "id": item.id, "events": events})

@@ -1,0 +1,227 @@
+"""What a process of a tree has done for all checks that go on from it: its steps, and what they did.
+
+A step is an import. Its events are kept, and written into the log of each check that shares it, with the line of that
+check's own module.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import decode_source
+from mmap import mmap
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from masquerade.fakes import lives
+from masquerade.stage import child, supervise
+from masquerade.stage.ahead import Way
+from masquerade.stage.apart import look
+from masquerade.stage.branch import descriptors, flush, native_threads, shared_memory
+from masquerade.stage.dressed import Dressed, nobody
+from masquerade.stage.finders import Finders
+from masquerade.stage.integrity import seal
+from masquerade.stage.overtaken import Overtaken
+from masquerade.stage.steps import FILE, Step, code, is_of
+from masquerade.stage.units import NOTHING, Source, source_of
+from masquerade.watch.recorder import Recorder, encoder, recorder
+
+_bootstrap: Any = sys.modules["_frozen_importlib"]
+
+#: Bytes kept of what a shared import printed.
+PRINTED = 16_384
+
+
+class History(NamedTuple):
+    """What a shared step did: its events, and what it printed."""
+
+    step: Step
+    events: tuple[bytes, ...]
+    output: str
+    #: For one that was made ahead of its turn: how each module comes to it.
+    ways: Mapping[str, Way] = MappingProxyType({})
+
+
+class Grown(Dressed):
+    """A process that made steps, and goes on to make checks or further steps."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        super().__init__(request)
+        child.take_signals()
+        self.history: list[History] = []
+        #: Top-level names of what is checked.
+        self._own: frozenset[str] = frozenset()
+        self._sources: dict[str, Source] = {}
+        self._finders = Finders()
+        #: What the last step did that others could tell.
+        self._overtaken = Overtaken()
+        #: Packages that keep to themselves, and how each looks; "" for one that does not.
+        self._apart: dict[str, str] = {}
+        self._forking = False
+        self._threads = native_threads()
+        self._prefix = self._rows_of_an_import()
+        self._hook()
+        self._intact = seal()
+
+    @property
+    def printed(self) -> str:
+        """What all steps printed."""
+        return "".join(shared.output for shared in self.history)
+
+    def overtook(self, module: str, line: int) -> bool:
+        """Whether something was imported here ahead of its turn that `module` comes to on `line` or below."""
+        return any(line <= shared.ways[module].line for shared in self.history if shared.ways)
+
+    def _grow(self, step: Step, ways: Mapping[str, Way] = MappingProxyType({})) -> bool:
+        """Make `step` here. False where this process is not what a check could go on from.
+
+        `ways` are those of the modules for which a step is made ahead of its turn.
+        """
+        events: list[bytes] = []
+        kept = events.append
+        inner = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
+        overtaken = self._overtaken = Overtaken(step[0] == "ahead")
+
+        def note(kind: str, what: str, **more: Any) -> None:
+            overtaken.event(kind, what, str(more.get("level")), sys._getframe(1), self._own)
+            inner.note(kind, what, **more)
+
+        self._current["now"] = Recorder(note, inner.here, self._origins)
+        held, maps = descriptors(), shared_memory()
+        output = os.memfd_create("masquerade-output")
+        flush()
+        streams = [os.dup(fd) for fd in (1, 2)]
+        try:
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            if step[0] == "package":
+                importlib.import_module(step[1])
+            else:
+                exec(code(step), {"__name__": FILE, "__builtins__": __builtins__})
+        except BaseException:
+            return False
+        finally:
+            flush()
+            for fd, stream in enumerate(streams, start=1):
+                os.dup2(stream, fd)
+                os.close(stream)
+        size = os.lseek(output, 0, os.SEEK_END)
+        printed = os.pread(output, PRINTED, max(0, size - PRINTED)).decode("utf-8", "replace")
+        os.close(output)
+        self._current["now"] = nobody(self._origins)
+        if step[0] == "package" and self._apart.get(step[1]) not in (None, "", look(step[1])):
+            return False
+        threads = self._alive() > 0 or (native_threads() > self._threads and self._outlast_a_fork())
+        if threads or descriptors() - held or supervise._children() or not self._intact() or shared_memory() - maps:
+            return False
+        if not self.faked and any(b'"kind":"touch"' in event for event in events):
+            return False  # a real driver does not outlive a fork
+        self.history.append(History(step, tuple(events), printed, ways))
+        gc.collect()
+        gc.freeze()
+        return True
+
+    def _outlast_a_fork(self) -> bool:
+        """Whether threads of C libraries go on. Those of a library that expects forks end at one, as OpenBLAS's do."""
+        pid = self.fork()
+        if not pid:
+            child._leave(0)
+        os.waitpid(pid, 0)
+        return native_threads() > self._threads
+
+    def _hook(self) -> None:
+        """See which modules are asked for, and keep the tree's own forks from who asks to be told of forks."""
+        search, register = _bootstrap._find_spec, os.register_at_fork
+        wait_for = _bootstrap._lock_unlock_module
+
+        def _find_spec(name: str, path: Any, target: Any = None) -> Any:
+            self._overtaken.asked[name] = None
+            return search(name, path, target)
+
+        def _lock_unlock_module(name: str) -> Any:
+            self._overtaken.waited_for(name)
+            return wait_for(name)
+
+        def quiet(function: Any) -> Any:
+            return function if not callable(function) else lambda: None if self._forking else function()
+
+        def register_at_fork(**functions: Any) -> None:
+            register(**{when: quiet(function) for when, function in functions.items()})
+
+        _bootstrap._find_spec = _find_spec
+        _bootstrap._lock_unlock_module = _lock_unlock_module
+        os.register_at_fork = register_at_fork
+
+    def fork(self) -> int:
+        self._forking = True
+        pid = os.fork()
+        self._forking = False
+        return pid
+
+    # -- sources -----------------------------------------------------------------------------------------------------
+
+    def _source(self, module: str) -> Source:
+        source = self._sources.get(module)
+        if source is None:
+            source = self._sources[module] = source_of(module)
+        return NOTHING if self._finders.answer_for(module) else source
+
+    def _text(self, module: str) -> str:
+        """The source of a module; "" where it has none that is known."""
+        with suppress(OSError, UnicodeError, SyntaxError), open(self._source(module).file, "rb") as file:
+            return decode_source(file.read())
+        return ""
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def _rows_of_an_import(self) -> bytes:
+        """What stands in a stack above a module that `import_module` executes, as a log holds it."""
+        rows: list[Any] = []
+
+        class Finder:
+            @staticmethod
+            def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+                rows.extend(here())
+
+        here = recorder(lambda text: True, {"now": "import"}).here
+        sys.meta_path.insert(0, Finder)
+        try:
+            importlib.import_module("masquerade_is_imported_here")
+        except ImportError:
+            pass
+        finally:
+            sys.meta_path.remove(Finder)
+        return encoder()(rows)[1:-1].encode()
+
+    def _replayed(self, module: str) -> list[bytes]:
+        """The events of all shared steps, as they are where `module` makes them itself."""
+        encode = encoder()
+        placeholder = encode([FILE, 1, "<module>", FILE]).encode()
+        source = self._sources.get(module, NOTHING)
+        out = []
+        for shared in self.history:
+            if shared.step[0] == "ahead":
+                way = shared.ways[module]
+                rows = [[self._source(came.importer).file, came.line, "<module>", came.importer] for came in way.rows]
+            else:
+                line = next((unit.line for unit in source.units if is_of(unit, shared.step)), 0)
+                rows = [[source.file, line, "<module>", module]]
+            row = b",0,".join(encode(row).encode() for row in rows)
+            whole = self._prefix + b"," + row if self._prefix else row
+            out += [event.replace(placeholder, whole) for event in shared.events]
+        return out
+
+    def enter(self, request: dict[str, Any]) -> None:
+        """The path is the tree's."""
+
+    def begin(self, append: child.Append, request: dict[str, Any]) -> None:
+        for event in self._replayed(request["module"]):
+            append(event)
+
+    def leaf(self, request: dict[str, Any], memory: mmap) -> None:
+        lives.move(os.getppid(), os.getpid())
+        super().leaf(request, memory)
