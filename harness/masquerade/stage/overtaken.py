@@ -107,7 +107,11 @@ class Overtaken:
         circles = tuple(
             tuple(sorted(circle, key=lambda name: place.get(name, -1))) for circle in self._circles if len(circle) > 1
         )
-        names = {name for name in (*self._names, *_replaced(self._before)) if name.isidentifier()}
+        replaced = _replaced(self._before)
+        # Who replaces a function names it, and replaces it whenever he comes.
+        hands = [by for by in replaced.values() if isinstance(by, FunctionType)]
+        self._doers.update(str(by.__globals__.get("__name__")) for by in hands)
+        names = {name for name in (*self._names, *replaced) if name.isidentifier()}
         return Seen(circles, frozenset(self._modules), frozenset(names), frozenset(self._doers))
 
 
@@ -214,12 +218,12 @@ def _functions() -> Functions:
     }
 
 
-def _replaced(before: Functions) -> list[str]:
-    """The names of functions and classes that are others now than `before`, by another project's hand.
+def _replaced(before: Functions) -> dict[str, Any]:
+    """The functions and classes that are others now than `before`, by another project's hand, by name.
 
     Of a module that was not there before: of those that are another project's, which is none of the standard library.
     """
-    out = []
+    out: dict[str, Any] = {}
     for name, functions in _functions().items():
         top, known = name.partition(".")[0], before.get(name)
         for key, now in functions.items():
@@ -229,7 +233,7 @@ def _replaced(before: Functions) -> list[str]:
             else:
                 strange = known.get(key, now) is not now and by != top
             if strange:
-                out.append(key)
+                out[key] = now
     return out
 
 
