@@ -21,9 +21,10 @@ def fails_at(module: str, reply: Mapping[str, Any]) -> int | None:
 
 
 def failed_inside(package: str, reply: Mapping[str, Any]) -> bool:
-    """Whether an import failed by an exception that came out of the body of `package`."""
+    """Whether an import failed by an exception that came out of the body of `package`, entered before any other."""
     closing = _closing(reply)
-    return closing.get("ok") is False and any(name == package for name, _ in _bodies(closing))
+    bodies = _bodies(closing)
+    return closing.get("ok") is False and bool(bodies) and bodies[0][0] == package
 
 
 def as_of(module: str, event: str) -> str:

@@ -65,6 +65,8 @@ class Tree(Grown):
         self.control, self._answer = control, answer
         self.timeout = float(request.get("timeout", 60.0)) * _SHARE
         self._ahead = Ahead(self._source)
+        #: Whether imports may be made ahead of their turn. Not every module that could tell is known yet.
+        self._out_of_turn = request.get("ahead") is True
         #: Where the last import was made ahead of its turn: who may go along.
         self._along: Along | None = None
         #: What the steps so far read is told once, under this name; each check tells what it read beyond that.
@@ -126,7 +128,7 @@ class Tree(Grown):
 
     def _shared_ahead(self, items: list[Item]) -> list[Item]:
         """Make the checks of modules that come to the same import by many ways. Gives those that are left."""
-        while len(items) >= FEW:
+        while self._out_of_turn and len(items) >= FEW:
             steps = {item.module: self._next(item) for item in items}
             module, chosen = self._ahead.best(steps)
             if not module:

@@ -1,4 +1,4 @@
-"""Imports that a tree makes ahead of their turn: once for all, and nobody is told anything else than in their turn."""
+"""Imports that a tree makes ahead of their turn, where it is asked to: once for all; whoever could tell stays behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_a_tree_alone(stage: Stage, checks: list[Check]) -> dict[str, Record]:
     stage.start(1)
     server = stage.server(0)
     items = [[check.id, check.subject] for check in checks]
-    wire.send(server.socket, {"tree": stage.request(checks[0]), "items": items})
+    wire.send(server.socket, {"tree": {**stage.request(checks[0]), "ahead": True}, "items": items})
     grown = {}
     while not (reply := wire.receive(server.socket) or {"done": True}).get("done"):
         if "events" in reply:
@@ -136,6 +136,12 @@ TRAPS = {
         pkg__open__good____init__="",
         **{f"pkg__open__bad__m{number}": "" for number in range(4)},
         **{f"pkg__open__good__m{number}": "" for number in range(4)},
+    ),
+    "a module that fails with an error of its package": package(
+        FAULT,
+        pkg__bad____init__="F = open(__file__)\ntry:\n    import pkg.bad.m0\nexcept Exception as e:\n    err = e\n",
+        pkg__bad__m0="import pkg.bad\nif hasattr(pkg.bad, 'err'):\n    raise pkg.bad.err\nraise RuntimeError('no')\n",
+        **{f"pkg__bad__m{number}": "" for number in range(1, 6)},
     ),
     "a package that loads a module of its own": package(
         "import pkg.early\n",
