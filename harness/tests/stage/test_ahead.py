@@ -1,4 +1,4 @@
-"""Imports that a tree makes ahead of their turn, where it is asked to: once for all; whoever could tell stays behind."""
+"""Imports that a tree makes ahead of their turn, where it is asked to: whoever could tell stays behind."""
 
 from __future__ import annotations
 
