@@ -41,11 +41,8 @@ class Way(NamedTuple):
 
     before: tuple[str, ...]
     rows: tuple[Came, ...]
-
-    @property
-    def line(self) -> int:
-        """The line of the module that leads to the other; 0 where a package above it does."""
-        return self.rows[0].line if self.rows else 0
+    #: The line of the module that leads to the other; 0 where a package above it does.
+    line: int
 
 
 class Ahead:
@@ -88,10 +85,11 @@ class Ahead:
         """The way of `module` to `goal`, of which it is known that it executes it; as things are here."""
         came = self._walk(module, goal)
         rows, at = [], goal
-        while at in came and at != module:
+        while at != module and at in came and came[at].importer:
             rows.append(came[at])
             at = came[at].importer
-        return Way(tuple(name for name in came if name != goal), tuple(rows[::-1]) if at == module else ())
+        line = rows[-1].line if rows and at == module else 0
+        return Way(tuple(name for name in came if name != goal), tuple(rows[::-1]), line)
 
     def _walk(self, module: str, goal: str) -> dict[str, Came]:
         out: dict[str, Came] = {}

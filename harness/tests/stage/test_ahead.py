@@ -82,6 +82,12 @@ TRAPS = {
         pkg__between="import pkg.heavy\n",
         pkg__beside="A = 1\nimport pkg.between\n",
     ),
+    "an event of an import that a package above leads to": package(
+        FAULT,
+        2,
+        **{f"pkg__s{n}____init__": f"import pkg.light0{n % 2}\nimport pkg.heavy\n" for n in range(6)},
+        **{f"pkg__s{n}__m{place}": "" for n in range(6) for place in range(3)},
+    ),
     "a circle that some enter elsewhere": package(
         "import pkg.one\n",
         pkg__one="import pkg.two\nX = 1\n",
