@@ -116,9 +116,6 @@ class Worker:
                     self._flat_if_lost(left, at)
                     at = str(reply["at"])
                     continue
-                if "back" in reply:
-                    at = ""
-                    continue
                 if "flat" in reply:
                     self._flat_if_lost(left, str(reply["flat"]))
                     continue

@@ -10,25 +10,19 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
-from importlib.util import decode_source
 from mmap import mmap
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise
-from masquerade.stage.ahead import Way
 from masquerade.stage.apart import look
 from masquerade.stage.branch import descriptors, flush, native_threads, shared_memory
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.finders import Finders
 from masquerade.stage.integrity import seal
-from masquerade.stage.overtaken import Overtaken
 from masquerade.stage.steps import FILE, Step, code, is_of
 from masquerade.stage.units import NOTHING, Source, source_of
-from masquerade.watch.recorder import Recorder, encoder, recorder
+from masquerade.watch.recorder import encoder, recorder
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
 
@@ -42,8 +36,6 @@ class History(NamedTuple):
     step: Step
     events: tuple[bytes, ...]
     output: str
-    #: For one that was made ahead of its turn: how each module comes to it.
-    ways: Mapping[str, Way] = MappingProxyType({})
 
 
 class Grown(Dressed):
@@ -53,12 +45,9 @@ class Grown(Dressed):
         super().__init__(request)
         child.take_signals()
         self.history: list[History] = []
-        #: Top-level names of what is checked.
-        self._own: frozenset[str] = frozenset()
         self._sources: dict[str, Source] = {}
         self._finders = Finders()
-        #: What the last step did that others could tell.
-        self._overtaken = Overtaken()
+        self._looked_up: set[str] = set()
         #: Packages that keep to themselves, and how each looks; "" for one that does not.
         self._apart: dict[str, str] = {}
         self._forking = False
@@ -72,25 +61,12 @@ class Grown(Dressed):
         """What all steps printed."""
         return "".join(shared.output for shared in self.history)
 
-    def overtook(self, module: str, line: int) -> bool:
-        """Whether something was imported here ahead of its turn that `module` comes to on `line` or below."""
-        return any(line <= shared.ways[module].line for shared in self.history if shared.ways)
-
-    def _grow(self, step: Step, ways: Mapping[str, Way] = MappingProxyType({})) -> bool:
-        """Make `step` here. False where this process is not what a check could go on from.
-
-        `ways` are those of the modules for which a step is made ahead of its turn.
-        """
+    def _grow(self, step: Step) -> bool:
+        """Make `step` here. False where this process is not what a check could go on from."""
         events: list[bytes] = []
         kept = events.append
-        inner = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
-        overtaken = self._overtaken = Overtaken(step[0] == "ahead")
-
-        def note(kind: str, what: str, **more: Any) -> None:
-            overtaken.event(kind, what, str(more.get("level")), sys._getframe(1), self._own)
-            inner.note(kind, what, **more)
-
-        self._current["now"] = Recorder(note, inner.here, self._origins)
+        self._current["now"] = recorder(lambda text: kept(text) is None, {"now": "import"}, self._origins)
+        self._looked_up.clear()
         held, maps = descriptors(), shared_memory()
         output = os.memfd_create("masquerade-output")
         flush()
@@ -120,7 +96,7 @@ class Grown(Dressed):
             return False
         if not self.faked and any(b'"kind":"touch"' in event for event in events):
             return False  # a real driver does not outlive a fork
-        self.history.append(History(step, tuple(events), printed, ways))
+        self.history.append(History(step, tuple(events), printed))
         gc.collect()
         gc.freeze()
         return True
@@ -136,15 +112,11 @@ class Grown(Dressed):
     def _hook(self) -> None:
         """See which modules are asked for, and keep the tree's own forks from who asks to be told of forks."""
         search, register = _bootstrap._find_spec, os.register_at_fork
-        wait_for = _bootstrap._lock_unlock_module
+        looked_up = self._looked_up
 
         def _find_spec(name: str, path: Any, target: Any = None) -> Any:
-            self._overtaken.asked[name] = None
+            looked_up.add(name)
             return search(name, path, target)
-
-        def _lock_unlock_module(name: str) -> Any:
-            self._overtaken.waited_for(name)
-            return wait_for(name)
 
         def quiet(function: Any) -> Any:
             return function if not callable(function) else lambda: None if self._forking else function()
@@ -153,7 +125,6 @@ class Grown(Dressed):
             register(**{when: quiet(function) for when, function in functions.items()})
 
         _bootstrap._find_spec = _find_spec
-        _bootstrap._lock_unlock_module = _lock_unlock_module
         os.register_at_fork = register_at_fork
 
     def fork(self) -> int:
@@ -169,12 +140,6 @@ class Grown(Dressed):
         if source is None:
             source = self._sources[module] = source_of(module)
         return NOTHING if self._finders.answer_for(module) else source
-
-    def _text(self, module: str) -> str:
-        """The source of a module; "" where it has none that is known."""
-        with suppress(OSError, UnicodeError, SyntaxError), open(self._source(module).file, "rb") as file:
-            return decode_source(file.read())
-        return ""
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -204,13 +169,8 @@ class Grown(Dressed):
         source = self._sources.get(module, NOTHING)
         out = []
         for shared in self.history:
-            if shared.step[0] == "ahead":
-                way = shared.ways[module]
-                rows = [[self._source(came.importer).file, came.line, "<module>", came.importer] for came in way.rows]
-            else:
-                line = next((unit.line for unit in source.units if is_of(unit, shared.step)), 0)
-                rows = [[source.file, line, "<module>", module]]
-            row = b",0,".join(encode(row).encode() for row in rows)
+            line = next((unit.line for unit in source.units if is_of(unit, shared.step)), 0)
+            row = encode([source.file, line, "<module>", module]).encode()
             whole = self._prefix + b"," + row if self._prefix else row
             out += [event.replace(placeholder, whole) for event in shared.events]
         return out

@@ -9,20 +9,20 @@ from typing import Any
 #: Stands in a stack for the line of whichever module shares an import, until that module's log is written.
 FILE = "<masquerade: a shared import>"
 
-#: ("package", name), ("import", module), ("from", module, name, ...), or ("ahead", module): an import out of its turn.
+#: ("package", name), ("import", module) or ("from", module, name, ...).
 Step = tuple[str, ...]
 
 
 def code(step: Step) -> Any:
     """The statement of a step, compiled."""
     kind, module, *names = step
-    text = f"import {module}" if kind in ("import", "ahead") else f"from {module} import {', '.join(names)}"
+    text = f"import {module}" if kind == "import" else f"from {module} import {', '.join(names)}"
     return compile(text, FILE, "exec")
 
 
 def is_of(unit: Any, step: Step) -> bool:
     """Whether a step is that import statement."""
-    return step[0] in ("import", "from") and unit.module == step[1] and (step[0] == "import" or unit.names == step[2:])
+    return step[0] != "package" and unit.module == step[1] and (step[0] == "import" or unit.names == step[2:])
 
 
 def loaded(name: str) -> bool:

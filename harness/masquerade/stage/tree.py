@@ -19,30 +19,22 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from masquerade.fakes import lives
 from masquerade.stage import child, supervise, wire
-from masquerade.stage.ahead import FEW, Ahead, Way
 from masquerade.stage.apart import Snapshot, changed_only, look, snapshot
 from masquerade.stage.branch import ended
-from masquerade.stage.failing import as_of, failed_inside, fails_at
+from masquerade.stage.failing import as_of, failed_inside
 from masquerade.stage.growth import PRINTED, Grown
-from masquerade.stage.overtaken import Along
 from masquerade.stage.steps import Step, has, loaded
 from masquerade.watch.reads import packed
-
-_bootstrap: Any = sys.modules["_frozen_importlib"]
 
 #: So many packages side by side are worth a look whether they keep to themselves.
 _SIDE_BY_SIDE = 4
 
 #: Seconds that the beginning of an import may take, of those that a check has.
 _SHARE = 0.5
-
-#: Bytes kept of what a shared import printed.
-_PRINTED = 16_384
 
 Answer = Callable[[dict[str, Any], Any], dict[str, Any]]
 
@@ -53,8 +45,6 @@ class Item(NamedTuple):
     id: str
     module: str
     request: dict[str, Any]
-    #: The line of the module on which its import is known to fail; 0 for one that fails before the first.
-    fails: int | None = None
 
 
 class Tree(Grown):
@@ -64,11 +54,6 @@ class Tree(Grown):
         super().__init__(request)
         self.control, self._answer = control, answer
         self.timeout = float(request.get("timeout", 60.0)) * _SHARE
-        self._ahead = Ahead(self._source)
-        #: Whether imports may be made ahead of their turn. Not every module that could tell is known yet.
-        self._out_of_turn = request.get("ahead") is True
-        #: Where the last import was made ahead of its turn: who may go along.
-        self._along: Along | None = None
         #: What the steps so far read is told once, under this name; each check tells what it read beyond that.
         self._base, self._branches, self._telling = "", 0, bool(request.get("reads"))
 
@@ -77,68 +62,37 @@ class Tree(Grown):
     def visit(self, items: list[Item]) -> list[Item]:
         """Make all checks of `items`. Gives those that must be made before the last step."""
         back: list[Item] = []
-        self._own = frozenset(item.module.partition(".")[0] for item in items) | self._own
         # A package's import may load the module, as it does before any import of that module. An import statement of
         # the module's own that comes back to it finds it half made.
-        round_about = self._overtaken.asked if self.history and self.history[-1].step[0] != "package" else ()
+        round_about = self._looked_up if self.history and self.history[-1].step[0] != "package" else ()
         self._finders.ask([*self._sources, *(item.module for item in items)], self._in_a_fork)
-        here: list[Item] = []
-        for item in items:
-            stays = item.module not in round_about and self._goes_along(item)
-            (here if stays else back).append(item)
         groups: dict[Step | None, list[Item]] = defaultdict(list)
-        for item in self._shared_ahead(here):
-            groups[self._next(item)].append(item)
+        for item in items:
+            if item.module in round_about:
+                back.append(item)
+            else:
+                groups[self._next(item)].append(item)
         for step, group in self._with_packages_later(groups).items():
             later = step is not None and step[0] == "package" and self._apart.get(step[1], "") != ""
-            alone = step is None or (not later and not self._ahead.worth(step[1], len(group)))
-            left = group if step is None or alone else self._branch(step, group)
+            left = group if step is None or (len(group) < 2 and not later) else self._branch(step, group)
             if later:
                 for item in left:
                     wire.send(self.control, {"flat": item.id})
             else:
-                back += self._one_by_one(left, step)
+                self._one_by_one(left, step)
         return back
 
-    def _one_by_one(self, items: list[Item], step: Step | None) -> list[Item]:
-        """Make each check here, whose next step is `step`. Gives those that must be made before the last step."""
-        back: list[Item] = []
+    def _one_by_one(self, items: list[Item], step: Step | None) -> None:
+        """Make each check here, whose next step is `step`, and reply."""
         failed: dict[str, Any] | None = None
         for item in items:
-            if item.fails is not None and self.overtook(item.module, item.fails):
-                back.append(item)
-            elif failed is not None:
+            if failed is not None:
                 self._reply_alike(item, failed)
-            else:
-                reply = self._check(item)
-                line = fails_at(item.module, reply)
-                if line is not None and self.overtook(item.module, line):
-                    wire.send(self.control, {"back": item.id})
-                    back.append(item._replace(fails=line))
-                    continue
-                if step is not None and step[0] == "package" and failed_inside(step[1], reply):
-                    failed = reply  # the package is above them all
-                wire.send(self.control, reply)
-        return back
-
-    def _goes_along(self, item: Item) -> bool:
-        if item.fails is not None and self.overtook(item.module, item.fails):
-            return False
-        return self._along is None or self._along.goes(item.module, self.history[-1].ways[item.module])
-
-    def _shared_ahead(self, items: list[Item]) -> list[Item]:
-        """Make the checks of modules that come to the same import by many ways. Gives those that are left."""
-        while self._out_of_turn and len(items) >= FEW:
-            steps = {item.module: self._next(item) for item in items}
-            module, chosen = self._ahead.best(steps)
-            if not module:
-                break
-            together = [item for item in items if item.module in chosen]
-            ways = {item.module: self._ahead.way(item.module, module) for item in together}
-            left = self._branch(("ahead", module), together, ways) if len(together) >= FEW else together
-            self._ahead.made(module, len(left) > len(together) // 2)
-            items = [*(item for item in items if item.module not in chosen), *left]
-        return items
+                continue
+            reply = self._check(item)
+            if step is not None and step[0] == "package" and failed_inside(step[1], reply):
+                failed = reply  # the package is above them all
+            wire.send(self.control, reply)
 
     def _with_packages_later(self, groups: Mapping[Step | None, list[Item]]) -> Mapping[Step | None, list[Item]]:
         """`groups`, where packages side by side that keep to themselves come behind the imports that they share."""
@@ -222,20 +176,15 @@ class Tree(Grown):
             return json.loads(text)
         return None
 
-    def _branch(self, step: Step, items: list[Item], ways: Mapping[str, Way] = MappingProxyType({})) -> list[Item]:
+    def _branch(self, step: Step, items: list[Item]) -> list[Item]:
         """Let a process of its own make `step` and all checks that share it. Gives those that it could not make."""
         self._branches += 1
         pid, between = self._fork_branch()
         if not pid:
             try:
                 self.reads.start()
-                if not self._grow(step, ways):
-                    failed = [name for name in self._overtaken.asked if name not in sys.modules]
-                    between.sendall(b"-" + json.dumps(failed).encode())
-                else:
+                if self._grow(step):
                     read = packed(self.reads.stop())
-                    self._ahead.moved()
-                    self._along = Along(self._overtaken.seen(), self._text) if ways else None
                     between.sendall(b"+")
                     _, descriptors, _, _ = socket.recv_fds(between, 1, 1)
                     self.control = socket.socket(fileno=descriptors[0])
@@ -243,16 +192,14 @@ class Tree(Grown):
                     if self._telling:
                         wire.send(self.control, {"base": self._base, "above": above, "reads": read})
                     back = self.visit(items)
-                    between.sendall(json.dumps({item.id: item.fails for item in back}).encode())
+                    between.sendall(json.dumps([item.id for item in back]).encode())
                     child._leave(0)
             finally:
                 child._leave(70)
         with between:
-            given = self._listen(between, pid, step)
+            names = self._listen(between, pid)
         supervise.end_descendants()
-        if given is None:
-            return items
-        return [item._replace(fails=given[item.id]) for item in items if item.id in given]
+        return [item for item in items if names is None or item.id in names]
 
     def _fork_branch(self) -> tuple[int, socket.socket]:
         """Fork a process that goes on from here: its pid, 0 in itself, and the socket between both."""
@@ -278,11 +225,8 @@ class Tree(Grown):
         os.closerange(3, kept.fileno())
         os.closerange(kept.fileno() + 1, 4096)
 
-    def _listen(self, branch: socket.socket, pid: int, step: Step) -> dict[str, int | None] | None:
-        """Let a branch whose step was made reply by itself.
-
-        Gives the checks that it gives back, each with the line on which it fails; None for all.
-        """
+    def _listen(self, branch: socket.socket, pid: int) -> frozenset[str] | None:
+        """Let a branch whose step was made reply by itself. Gives the checks that it gives back; None for all."""
         text = b""
         if ended(pid, self.control, self.timeout, branch.fileno()) == branch.fileno():
             text = branch.recv(1)
@@ -301,21 +245,12 @@ class Tree(Grown):
         with suppress(OSError):
             os.waitpid(pid, 0)
         if not grown:
-            self._ahead.refuse(step[1], self._told(branch, text))
             return None
         # Where it ended early, a check killed it; the tool makes up for what it did not answer.
         try:
-            return {str(name): line for name, line in json.loads(text[1:]).items()}
-        except (ValueError, TypeError, AttributeError):
-            return {}
-
-    @staticmethod
-    def _told(branch: socket.socket, text: bytes) -> frozenset[str]:
-        """The modules whose import failed in a branch that could not make its step."""
-        branch.setblocking(False)
-        with suppress(OSError, ValueError, TypeError):
-            return frozenset(map(str, json.loads(text[1:] + branch.recv(1 << 20))))
-        return frozenset()
+            return frozenset(map(str, json.loads(text[1:])))
+        except (ValueError, TypeError):
+            return frozenset()
 
     def _check(self, item: Item) -> dict[str, Any]:
         """The reply of a check that is made now."""

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from trees import by_a_tree_alone, told
 
 from conftest import write
 from masquerade import machines
-from masquerade.stage import Check, Record, Stage, fast, wire
+from masquerade.stage import Check, Record, Stage, fast
 from masquerade.stage.fast import CHUNK, WORTH
 
 SHARED = {
@@ -151,11 +152,6 @@ def checks(stage: Stage, root: Path, worlds: tuple[str, ...], package: str = "fa
     ]
 
 
-def told(record: Record) -> object:
-    findings = [(f.kind, f.what, f.phase, f.message, f.blame, f.chain, f.stack) for f in record.findings]
-    return record.verdict, record.touch, findings, record.output, record.notes
-
-
 def test_fast_and_flat_agree_on_everything(root: Path) -> None:
     with Stage(jobs=2) as stage:
         planned = checks(stage, root, ("cuda", "cpu"))
@@ -170,15 +166,9 @@ def test_fast_and_flat_agree_on_everything(root: Path) -> None:
 def test_a_tree_says_by_itself_what_flat_forks_say(root: Path) -> None:
     """Without confirmation: it may be wrong about nothing, and answers all but those that end it."""
     with Stage() as stage:
-        planned = {check.id: check for check in checks(stage, root, ("cuda",)) if "kills" not in check.subject}
-        server = stage.server(0)
-        items = [[check.id, check.subject] for check in planned.values()]
-        wire.send(server.socket, {"tree": stage.request(next(iter(planned.values()))), "items": items})
-        grown = {}
-        while not (reply := wire.receive(server.socket) or {}).get("done"):
-            if "events" in reply:
-                grown[reply["id"]] = stage.record(planned[reply["id"]], reply, server.facts)
-        flat = {record.id: record for record in stage.run_all(planned.values())}
+        planned = [check for check in checks(stage, root, ("cuda",)) if "kills" not in check.subject]
+        grown = by_a_tree_alone(stage, planned)
+        flat = {record.id: record for record in stage.run_all(planned)}
     assert {name: told(record) for name, record in grown.items()} == {name: told(r) for name, r in flat.items()}
 
 
