@@ -11,12 +11,22 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from types import MappingProxyType, ModuleType
-from typing import Any
+from types import GetSetDescriptorType, ModuleType
+from typing import Any, NamedTuple
 
-Snapshot = dict[str, dict[str, Any]]
+
+class Snapshot(NamedTuple):
+    """What can be seen of the process at a glance; objects are told by their addresses."""
+
+    #: Environment, path and finders.
+    process: tuple[Any, ...]
+    #: Module -> its names -> what they stand for.
+    names: dict[str, dict[str, int]]
+    #: A container, class or object that a module names -> what lies in it. Each is looked at once.
+    inside: dict[int, Any]
+
 
 #: What every import changes, and what a fork makes anew in its child.
 _ALWAYS = {"sys": ("modules", "path_importer_cache"), "threading": ("_shutdown_locks", "_shutdown_locks_lock",
@@ -28,54 +38,82 @@ _MOST = 300
 _CONTAINERS = (list, dict, set, deque)
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
+#: The address of an object, turned round; `id` would tell every audit hook.
+_address: Any = object.__hash__
+
+#: Gives the attributes of a value.
+_Getter = Callable[[Any], Any]
+
+_space_of_type: Any = type.__dict__["__dict__"].__get__
+_bases_of_type: Any = type.__dict__["__mro__"].__get__
+
 
 def snapshot() -> Snapshot:
-    """What can be seen of the process at a glance: the names of every module, and how much lies in their containers."""
-    out: Snapshot = {"": {"environ": dict(os.environ), "path": list(sys.path), "finders": list(sys.meta_path)}}
+    """How the process looks now."""
+    names: dict[str, dict[str, int]] = {}
+    values: dict[int, Any] = {}
     for name, module in list(sys.modules.items()):
         if issubclass(type(module), ModuleType) and name.partition(".")[0] != "masquerade":
             skipped = _ALWAYS.get(name, ())
-            out[name] = {key: _glance(value) for key, value in list(vars(module).items()) if key not in skipped}
-    return out
+            space = {key: value for key, value in vars(module).items() if key not in skipped}
+            ids = list(map(_address, space.values()))
+            names[name] = dict(zip(space, ids, strict=True))
+            values.update(zip(ids, space.values(), strict=True))
+    getters: dict[type, _Getter | None] = {}
+    inside = {key: found for key, value in values.items() if (found := _inside(value, getters)) is not None}
+    return Snapshot((dict(os.environ), list(sys.path), list(sys.meta_path)), names, inside)
 
 
-def _glance(value: Any) -> Any:
-    """What is looked at of a value: which one it is, what a container holds, and what a class or an object has.
+def _inside(value: Any, getters: dict[type, _Getter | None]) -> Any:
+    """What a container holds, or what a class or an object has; None where nothing can be looked at.
 
     Nothing of the subject's is called: an object may answer for its own class.
     """
     kind = type(value)
     if kind in _CONTAINERS:
-        return id(value), len(value), _held(value.values() if kind is dict else value)
-    if kind in _PLAIN or issubclass(kind, ModuleType):
-        return id(value)
-    look = type.__getattribute__ if issubclass(kind, type) else object.__getattribute__
+        return len(value), _held(value.values() if kind is dict else value)
     try:
-        space: Any = look(value, "__dict__")
-    except Exception:  # it has none
-        return id(value)
-    return (id(value), _held(space.values())) if type(space) in (dict, MappingProxyType) else id(value)
+        get = getters[kind]
+    except KeyError:
+        get = getters[kind] = _getter(kind)
+    if get is None:
+        return None
+    space = get(value)
+    return _held(space.values()) if space else 0
+
+
+def _getter(kind: type) -> _Getter | None:
+    """What gives the attributes of values of `kind`; None for plain values, modules, and what has none."""
+    if kind in _PLAIN or issubclass(kind, ModuleType):
+        return None
+    if issubclass(kind, type):
+        return _space_of_type  # type: ignore[no-any-return]
+    for base in _bases_of_type(kind):
+        found = _space_of_type(base).get("__dict__")
+        if type(found) is GetSetDescriptorType:
+            return found.__get__
+    return None
 
 
 def _held(values: Iterable[Any]) -> int:
     """A sum of what is held, in order, of the first few hundred."""
-    return hash(tuple(map(id, islice(values, _MOST))))
+    return hash(tuple(map(_address, islice(values, _MOST))))
 
 
 def changed_only(package: str, before: Snapshot) -> bool:
     """Whether nothing differs from `before` but the package, and its name in the package above it."""
     parent, _, last = package.rpartition(".")
     now = snapshot()
-    if now.keys() - before.keys() - {package}:
+    if now.process != before.process or now.names.keys() - before.names.keys() - {package}:
         return False
-    for name, names in before.items():
-        seen = now.get(name)
+    for name, names in before.names.items():
+        seen = now.names.get(name)
         if name == parent and seen is not None:
             seen.pop(last, None)
             names = {key: value for key, value in names.items() if key != last}
         if seen != names:
             return False
-    return True
+    return all(now.inside.get(key) == found for key, found in before.inside.items())
 
 
 def look(package: str) -> str:
