@@ -161,9 +161,10 @@ def blamed(stack: Sequence[Frame], places: Places) -> Frame | None:
 
 
 def chain(stack: Sequence[Frame], places: Places) -> tuple[Line, ...]:
-    """Every import on the way, outermost first, and the innermost line that is not torch's."""
-    links = [frame for frame in stack if frame.imports and not places.in_stdlib(frame.file)]
-    rest = [f for f in stack if not places.in_torch(f.file) and not places.in_stdlib(f.file)]
+    """Every import on the way, the statements of modules that called on, and the innermost line that is not torch's."""
+    outside = [f for f in stack if not places.in_stdlib(f.file)]
+    rest = [f for f in outside if not places.in_torch(f.file)]
+    links = [f for f in outside if f.imports or (f.function == "<module>" and not places.in_torch(f.file))]
     own = blamed(stack, places)
     for last in (own, rest[-1] if rest else None):
         if last is not None and last not in links:

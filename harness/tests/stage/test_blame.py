@@ -78,6 +78,19 @@ def test_a_fault_in_anothers_package_ends_the_chain_there() -> None:
     assert blamed(stack, PLACES) == stack[0]
 
 
+def test_the_chain_names_the_statement_of_a_module_that_calls_a_function_to_blame() -> None:
+    stack = [
+        frame("/app/pkg/__init__.py", 9, imports=True),
+        frame("/app/pkg/kern.py", 30),
+        frame("/app/pkg/utils.py", 4, "has_triton"),
+        frame("/app/pkg/utils.py", 2, "_arch"),
+        frame("/site/torch/cuda/__init__.py", 300, "get_device_capability"),
+        frame("/site/torch/lazy.py", 8),
+    ]
+    assert blamed(stack, PLACES) == stack[3]
+    assert [str(line) for line in chain(stack, PLACES)] == ["pkg/__init__.py:9", "pkg/kern.py:30", "pkg/utils.py:2"]
+
+
 def test_a_probe_is_called_by_the_name_that_foreign_code_used() -> None:
     mine = frame("/app/pkg/a.py", 4)
     outer = frame("/site/torch/cuda/__init__.py", 10, "get_device_name", "torch.cuda")
