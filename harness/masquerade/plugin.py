@@ -171,7 +171,18 @@ def stage() -> Stage:
     return shared_stage()
 
 
-def pytest_unconfigure() -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A worker of pytest-xdist is about to start."""
+    from masquerade.pytest_plugin import workers
+
+    workers.open_folder(node.config, node.workerinput)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    workers = sys.modules.get("masquerade.pytest_plugin.workers")
+    if workers is not None:
+        workers.remove_folder(config)
     testing = sys.modules.get("masquerade.testing")
     if testing is not None:
         testing.close()

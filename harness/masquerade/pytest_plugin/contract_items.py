@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from masquerade.pytest_plugin.results import Results
+from masquerade.pytest_plugin.workers import workers
 from masquerade.testing import explain, shared_stage, warning
 
 if TYPE_CHECKING:
     from masquerade.contracts import Broken, Case, Configuration, Contract
-    from masquerade.stage import Record
 
 #: The files that may hold a configuration.
 NAMES = ("masquerade.toml", "pyproject.toml")
@@ -91,7 +92,16 @@ class ConfigurationFile(pytest.File):
             raise self.CollectError(str(error)) from None
         for note in notes:
             self.warn(ContractWarning(note))
-        self.results = Results(self.configuration, self.session)
+        self.results = Results(self.configuration, self.path, self.config, self._selected)
+        items = list(self._items(cases))
+        if workers(self.config):  # neighbours come to one worker: those of a machine share its server
+            items.sort(key=lambda item: item.case.check.machine.id if isinstance(item, CaseItem) else "~")
+        yield from items
+
+    def _selected(self) -> list[Case]:
+        return [item.case for item in self.session.items if isinstance(item, CaseItem) and item.parent is self]
+
+    def _items(self, cases: Sequence[Case]) -> Iterator[CaseItem | WholeItem]:
         by_contract: dict[str, list[Case]] = {contract.name: [] for contract in self.configuration.contracts}
         for case in cases:
             by_contract[case.contract].append(case)
@@ -102,48 +112,6 @@ class ConfigurationFile(pytest.File):
             # A contract may know more when its cases are made: it is theirs.
             yield WholeItem.from_parent(self, name=f"{contract.kind}/{contract.name}/whole",
                                         contract=found[0].owner if found else contract, cases=found)  # fmt: skip
-
-
-class Results:
-    """Records of this process. Checks that are still to come are done with the first, many at a time."""
-
-    def __init__(self, configuration: Configuration, session: pytest.Session) -> None:
-        self.configuration, self.session = configuration, session
-        self.records: dict[str, Record] = {}
-        self._coming: Iterator[tuple[Case, Record]] = iter(())
-
-    def record(self, case: Case) -> Record:
-        if case.id not in self.records:
-            self._take_until(case)
-        if case.id not in self.records:
-            self._coming = self._run([case, *(other for other in self._selected() if other.id not in self.records)])
-            self._take_until(case)
-        return self.records[case.id]
-
-    def all(self, cases: Sequence[Case]) -> list[Record]:
-        """The records of `cases`; those that are missing are checked now."""
-        missing = [case for case in cases if case.id not in self.records]
-        if missing:
-            self._coming = iter(())
-            self.records |= {case.id: record for case, record in self._run(missing)}
-        return [self.records[case.id] for case in cases]
-
-    def _take_until(self, wanted: Case) -> None:
-        for case, record in self._coming:
-            self.records[case.id] = record
-            if case.id == wanted.id:
-                return
-
-    def _run(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Record]]:
-        from masquerade import contracts
-
-        unique = {case.id: case for case in cases}
-        return contracts.run(self.configuration, shared_stage(self.configuration.python), unique.values())
-
-    def _selected(self) -> Iterator[Case]:
-        """The cases of this run, if it is this process that has them all: an xdist worker is given them one by one."""
-        if not hasattr(self.session.config, "workerinput"):
-            yield from (item.case for item in self.session.items if isinstance(item, CaseItem))
 
 
 class _ContractItem(pytest.Item):

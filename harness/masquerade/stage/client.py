@@ -51,6 +51,8 @@ class Stage:
         self.agreement = fast.Agreement()
         #: Have records tell what files their checks read.
         self.reads = False
+        #: More checks of the same machine will be asked for one by one: its disguise is kept from the first on.
+        self.more_to_come = False
         self._servers: list[Server] = []
         self._closed = False
         self._toolbox = Toolbox(self.python)
@@ -183,7 +185,7 @@ class Stage:
 
             def hand_out(server: Server) -> None:
                 check, tries = waiting.take(server)
-                request = {**self.request(check), "more": waiting.more(check)}
+                request = {**self.request(check), "more": self.more_to_come or waiting.more(check)}
                 try:
                     wire.send(server.socket, request)
                 except OSError:  # the server died while it had nothing to do
