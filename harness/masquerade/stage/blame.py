@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from masquerade.stage.places import INNOCENT
@@ -171,7 +172,8 @@ def chain(stack: Sequence[Frame], places: Places) -> tuple[Line, ...]:
             links.append(last)
     order = {id(frame): place for place, frame in enumerate(stack)}
     links.sort(key=lambda frame: order.get(id(frame), 0))
-    return tuple(places.line(frame) for frame in links)
+    # A comprehension has a frame of its own, on the line that holds it.
+    return tuple(line for line, _ in groupby(places.line(frame) for frame in links))
 
 
 def probe_name(stack: Sequence[Frame], places: Places, probe: str) -> str:

@@ -91,6 +91,15 @@ def test_the_chain_names_the_statement_of_a_module_that_calls_a_function_to_blam
     assert [str(line) for line in chain(stack, PLACES)] == ["pkg/__init__.py:9", "pkg/kern.py:30", "pkg/utils.py:2"]
 
 
+def test_a_comprehension_in_a_modules_body_is_one_link_of_the_chain() -> None:
+    stack = [
+        frame("/app/pkg/a.py", 4, imports=True),
+        frame("/app/pkg/b.py", 7),
+        frame("/app/pkg/b.py", 7, "<listcomp>"),
+    ]
+    assert [str(line) for line in chain(stack, PLACES)] == ["pkg/a.py:4", "pkg/b.py:7"]
+
+
 def test_a_probe_is_called_by_the_name_that_foreign_code_used() -> None:
     mine = frame("/app/pkg/a.py", 4)
     outer = frame("/site/torch/cuda/__init__.py", 10, "get_device_name", "torch.cuda")
