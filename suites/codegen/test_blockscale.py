@@ -34,18 +34,17 @@ def replaced(root: Path, file: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def told(path: Path, *ids: str) -> dict[str, list[str]]:
+def told(stage: Stage, path: Path, *ids: str) -> dict[str, list[str]]:
     """The messages of these cases, with blockscale from `path`."""
     configuration: Configuration = load(file=HERE / "masquerade.toml").amended(path=(str(path),))
-    with Stage() as stage:
-        cases = [case for case in collect(configuration.contracts, stage.discover) if case.id in ids]
-        return {case.id: [f.message for f in record.findings] for case, record in run(configuration, stage, cases)}
+    cases = [case for case in collect(configuration.contracts, stage.discover) if case.id in ids]
+    return {case.id: [f.message for f in record.findings] for case, record in run(configuration, stage, cases)}
 
 
-def test_operands_that_are_widened_before_the_dot_lose_the_native_instruction(edited: Path) -> None:
+def test_operands_that_are_widened_before_the_dot_lose_the_native_instruction(stage: Stage, edited: Path) -> None:
     kernel = "kernels/triton/fp8_block_gemm.py"
     replaced(edited, kernel, "tl.dot(a, tl.trans(b))", "tl.dot(a.to(tl.bfloat16), tl.trans(b).to(tl.bfloat16))")
-    found = told(edited, *(f"codegen/fp8-block-gemm-tiles/small@{machine}" for machine in ("h200", "mi355x")))
+    found = told(stage, edited, *(f"codegen/fp8-block-gemm-tiles/small@{machine}" for machine in ("h200", "mi355x")))
     for machine, says in (
         ("h200", "sm_90 lost native fp8 matrix instructions: _gemm has wgmma bf16, and had wgmma e4m3"),
         ("mi355x", "gfx950 lost native fp8 matrix instructions: _gemm has mfma bf16, and had mfma e4m3"),
@@ -54,10 +53,10 @@ def test_operands_that_are_widened_before_the_dot_lose_the_native_instruction(ed
         assert [message for message in messages if "native" in message] == [says]  # and not the requirement besides
 
 
-def test_scaled_operands_that_are_dequantized_lose_the_block_scaled_instruction(edited: Path) -> None:
+def test_scaled_operands_that_are_dequantized_lose_the_block_scaled_instruction(stage: Stage, edited: Path) -> None:
     native = "x_scales, multiplies_mxfp4(arch), config)"
     replaced(edited, "kernels/ocp_mx_linear.py", native, "x_scales, False, config)")
-    [found] = told(edited, "codegen/ocp-mx-linear/decode@mi355x").values()
+    [found] = told(stage, edited, "codegen/ocp-mx-linear/decode@mi355x").values()
     assert (
         "gfx950 lost block-scaled matrix instructions and native fp4 matrix instructions: "
         "_gemm has mfma bf16, and had mfma block-scaled e2m1"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from masquerade.fakes import triton_intel, triton_key
+from masquerade.fakes import triton_intel, triton_key, triton_tools
 from masquerade.fakes.binaries import resources
 from masquerade.fakes.hooks import on_import
 from masquerade.fakes.triton_properties import SHARED, Properties, unanswered
@@ -20,6 +20,7 @@ def install(world: World) -> None:
     if world.platform not in ("cuda", "rocm", "xpu"):
         return
     triton_key.install()
+    triton_tools.install()
     vendors = {
         "nvidia": ("Cuda", _utils(world)),
         "amd": ("HIP", _utils(world)),
@@ -40,6 +41,13 @@ def install(world: World) -> None:
                 _answer(namespace, world, *vendors[vendor])
 
     on_import("triton.backends", answer_copies)
+
+
+def settle(platform: str) -> None:
+    """Find out now, for all forks of this process, what each would about the compiler of a Triton that is loaded."""
+    triton_key.ask()
+    if platform == "cuda":
+        triton_tools.ask()
 
 
 def _answer(driver: dict[str, Any], world: World, prefix: str, utils: type) -> None:

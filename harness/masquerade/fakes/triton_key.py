@@ -9,9 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from masquerade.fakes.hooks import on_import
+
+#: The functions that answer in this process.
+_answering: list[Callable[[], str]] = []
 
 
 def install() -> None:
@@ -24,6 +28,13 @@ def _answer(module: Any) -> None:
     if getattr(getattr(module, "triton_key", None), "__module__", "") == module.__name__:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__)))
         module.triton_key = functools.cache(lambda: key(folder))
+        _answering.append(module.triton_key)
+
+
+def ask() -> None:
+    """Make the key of a Triton that is loaded here, once for all forks of this process."""
+    for triton_key in _answering:
+        triton_key()
 
 
 def key(folder: str) -> str:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from mmap import mmap
 from typing import Any, NamedTuple
 
+from masquerade.fakes import triton_driver
 from masquerade.stage import begun, child, supervise, wire
 from masquerade.stage.disguise import disguise, watch
 from masquerade.watch.reads import Reads
@@ -37,7 +38,8 @@ class Dressed:
     def __init__(self, request: dict[str, Any]) -> None:
         self._current: dict[str, Recorder] = {}
         self._origins: dict[int, list[Any]] = {}
-        self.faked = request["machine"]["platform"] != "here"
+        self._platform = request["machine"]["platform"]
+        self.faked = self._platform != "here"
         child.enter(request)
         disguise(request["machine"], folder=request.get("tools", ""))
         self.reads = Reads()
@@ -56,9 +58,12 @@ class Dressed:
 
         self._current["now"] = recorder(count, {"now": "import"}, self._origins)
         try:
-            return begun.begin(modules, lambda: told[0], self._alive)
+            clean = begun.begin(modules, lambda: told[0], self._alive)
         finally:
             self._current["now"] = nobody(self._origins)
+        if clean:
+            triton_driver.settle(self._platform)
+        return clean
 
     def _relay(self) -> Recorder:
         """A recorder that passes on to the one of the present process."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conftest import Run
+from conftest import Run, write
+from masquerade import machines
 from masquerade.fakes.triton_key import key
+from masquerade.stage import Check, Stage
 
 SUBJECT = """
 import builtins
@@ -50,3 +53,23 @@ def test_the_key_follows_names_sizes_and_times_and_not_byte_code(tmp_path: Path)
 def test_in_disguise_nothing_is_read_for_it(run: Run, machine: str) -> None:
     found, same, opened = run(SUBJECT, "subject:asked", on=machine).result
     assert found.startswith("masquerade-") and same and opened == []
+
+
+MADE = """
+def before():
+    import triton.runtime.cache as cache
+    made = cache.triton_key.cache_info().currsize
+    return [made, cache.triton_key()]
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_for_checks_in_a_row_it_is_made_once(one: Stage, tmp_path: Path) -> None:
+    write(tmp_path, {"subject.py": MADE})
+    check = Check("subject:before", machines.resolve("mi355x"), path=(str(tmp_path),))
+    found = []
+    for first in ((), ("triton.runtime.cache",)):
+        row = [replace(check, first=first, label=label) for label in "ab"]
+        found.append(list(one.run_all(row))[-1].result)
+    assert [made for made, _ in found] == [0, 1]
+    assert len({key for _, key in found}) == 1
