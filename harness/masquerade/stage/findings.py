@@ -264,7 +264,7 @@ class Judge:
             return None
         if kind == "compile-error":
             message = compiler_message(event, str(self.reply.get("output", "")))
-        if kind == "out-of-resources":
+        if kind in ("out-of-resources", "subprocess"):
             message = str(event.get("message", ""))
         return self._finding(kind, what, event, message)
 

@@ -25,6 +25,13 @@ def program(executable: Any, args: Any = None) -> str:
     return "?"
 
 
+def shell_command(argv: Any) -> str:
+    """What a shell started with `argv` is to run, `CMD` of `sh -c CMD`; "" where that is not said."""
+    if not isinstance(argv, (list, tuple)) or len(argv) < 3 or os.fsdecode(argv[1]) != "-c":
+        return ""
+    return os.fsdecode(argv[2]) if program(argv[0]).endswith("sh") else ""
+
+
 def isolated(argv: Any) -> bool:
     """Whether a Python started with `argv` ignores PYTHONPATH or its site module, so that no disguise reaches it."""
     if not isinstance(argv, (list, tuple)):
@@ -49,10 +56,18 @@ def handlers(recorder: Recorder) -> dict[str, Handler]:
     def started(args: tuple[Any, ...]) -> None:
         argv = args[1] if len(args) > 1 else None
         try:
-            what, alone = program(args[0], argv), isolated(argv)
+            what, alone, command = program(args[0], argv), isolated(argv), shell_command(argv)
         except anything:
-            what, alone = "?", False
-        note("subprocess", what, isolated=True) if what == "python" and alone else note("subprocess", what)
+            what, alone, command = "?", False, ""
+        if what == "python" and alone:
+            note("subprocess", what, isolated=True)
+        elif command:
+            shell(command, what)
+        else:
+            note("subprocess", what)
+
+    def shell(command: str, what: str = "sh") -> None:
+        note("subprocess", what, message=f"runs: {command[:200]}")
 
     def popen(args: tuple[Any, ...]) -> None:
         started(args)
@@ -75,7 +90,7 @@ def handlers(recorder: Recorder) -> dict[str, Handler]:
         "os.posix_spawn": started_unless_announced,
         "os.exec": started,
         "os.spawn": lambda args: started(args[1:3]),
-        "os.system": lambda args: note("subprocess", "sh", command=str(args[0])[:200]),
+        "os.system": lambda args: shell(os.fsdecode(args[0])),
         "os.fork": lambda args: note("subprocess", "os.fork"),
         "os.forkpty": lambda args: note("subprocess", "os.forkpty"),
         "pty.spawn": lambda args: started((args[0],)),

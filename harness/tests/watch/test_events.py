@@ -62,6 +62,20 @@ def test_processes_are_noted_once(run: Run, source: str, what: str) -> None:
     assert mine == [("subprocess", what, 2)], told(record)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "os.system('true --here')",
+        "os.popen('true --here').read()",
+        "subprocess.run('true --here', shell=True)",
+        "subprocess.run(['bash', '-c', 'true --here'])",
+    ],
+)
+def test_a_shell_is_told_with_what_it_runs(run: Run, source: str) -> None:
+    [finding] = run(f"import os, subprocess\n{source}\n").findings
+    assert finding.message == "runs: true --here"
+
+
 def test_a_program_of_a_call_is_no_finding(run: Run) -> None:
     assert run("import os\ndef go(): os.system('true')", subject="subject:go").findings == ()
 
