@@ -74,6 +74,8 @@ def test_a_scan_lists_launches_and_what_does_not_fit(monkeypatch: pytest.MonkeyP
         "TRITON_DEFAULT_FP_FUSION=1",
         "--report",
         "json:-",
+        "-j",
+        "1",
     ]
     done = CliRunner().invoke(main, ["scan", kernel, *how, *paths, "--on", "h200,mi300x,mi355x,rtx5090"])
     assert done.exit_code == 1, done.output
