@@ -12,7 +12,7 @@ from blockscale.formats import mx
 from blockscale.kernels.fp8_block_gemm import dequantized_mm
 from blockscale.kernels.swiglu import SWIGLU_OAI
 
-Inputs = tuple[torch.Tensor, ...]
+Inputs = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
@@ -49,9 +49,9 @@ class MoEJob(Job):
 
     def bytes(self, inputs: Inputs, shape: Shape) -> int:
         """The weights of experts that have tokens, read once; tokens read and written."""
-        x, ids, _, *weights = inputs
-        touched = ids.unique().numel() / shape[1]
-        return int(sum(weight.nbytes for weight in weights) * touched) + 2 * x.nbytes
+        x, logits, top_k, *weights = inputs
+        touched = logits.topk(top_k).indices.unique().numel() / shape[1]
+        return int(sum(weight.nbytes for weight in weights) * touched) + 2 * x.nbytes + logits.nbytes
 
     def operations(self, shape: Shape) -> float:
         tokens, _, top_k, hidden, intermediate = shape
@@ -84,10 +84,9 @@ def _mxfp4_answer(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) ->
 
 
 def _tokens(tokens: int, experts: int, top_k: int, hidden: int) -> Inputs:
-    """x (M, H) bf16, experts (M, k) int32 and weights (M, k) fp32 of a random router."""
+    """x (M, H) bf16, logits (M, E) fp32, of which hardly two are equal, and how many experts a token gets."""
     x = torch.randn(tokens, hidden, device="cuda").bfloat16()
-    best, ids = torch.randn(tokens, experts, device="cuda").topk(top_k)
-    return x, ids.int(), best.softmax(-1)
+    return x, torch.randn(tokens, experts, device="cuda"), top_k
 
 
 def _moe_inputs(tokens: int, experts: int, top_k: int, hidden: int, intermediate: int) -> Inputs:
@@ -103,10 +102,12 @@ def _moe_inputs(tokens: int, experts: int, top_k: int, hidden: int, intermediate
 
 
 def _moe_answer(
-    x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor,
+    x: torch.Tensor, logits: torch.Tensor, top_k: int,
     w13: torch.Tensor, w13_scale: torch.Tensor, w2: torch.Tensor, w2_scale: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
-    """Expert by expert in fp32."""
+    """Expert by expert in fp32, of the softmax over the chosen ones."""
+    best, ids = logits.topk(top_k)
+    shares = best.softmax(-1)
     out = torch.zeros(x.shape, device=x.device)
     for expert in ids.unique().tolist():
         token, slot = (ids == expert).nonzero(as_tuple=True)
@@ -127,7 +128,7 @@ JOBS = {
         _fp8_inputs, _fp8_answer, "fp8", 1e-2,
     ),
     "k2": MoEJob(
-        "MXFP4 MoE: bf16 tokens, SwiGLU, from the experts of each token to the weighted sum",
+        "MXFP4 MoE: bf16 tokens, SwiGLU, from the router's logits to the weighted sum",
         tuple(
             (tokens, *model)
             for model in ((128, 4, 2880, 2880), (32, 4, 2880, 2880), (64, 8, 4096, 2048))

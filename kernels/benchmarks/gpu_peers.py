@@ -16,8 +16,9 @@ from torch.nn import functional
 from blockscale.formats import mx
 from blockscale.kernels import configs
 from blockscale.kernels import fp8_block_gemm as fp8
+from blockscale.kernels.moe_router import Router, route
 from blockscale.kernels.moe_routing import local_experts
-from blockscale.kernels.mxfp4_moe import _Problem, _triton, mxfp4_moe
+from blockscale.kernels.mxfp4_moe import _Problem, _triton, mxfp4_moe_from_logits
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
 from blockscale.kernels.swiglu import SWIGLU_OAI
 from blockscale.layouts import cublas
@@ -68,16 +69,17 @@ def _vllm_k1(a: torch.Tensor, b: torch.Tensor, a_scale: torch.Tensor, b_scale: t
     return lambda: fp8_utils.w8a8_triton_block_scaled_mm(a, b, a_scale, b_scale, [128, 128], _BF16)
 
 
-def _ours_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
-    return lambda: mxfp4_moe(x, shares, ids, *weights)
+def _ours_k2(x: torch.Tensor, logits: torch.Tensor, top_k: int, *weights: torch.Tensor) -> Call:
+    return lambda: mxfp4_moe_from_logits(x, logits, Router(top_k), *weights)
 
 
-def _portable_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
+def _portable_k2(x: torch.Tensor, logits: torch.Tensor, top_k: int, *weights: torch.Tensor) -> Call:
     """The kernel that every arch has, as it is configured where nothing was tuned."""
     w13, w13_scale, w2, w2_scale = weights
     intermediate = w2.shape[2] * 2
 
     def call() -> torch.Tensor:
+        shares, ids = route(logits, Router(top_k))
         local = local_experts(ids, None)
         problem = _Problem(x, shares, local, w13, w13_scale, w2, w2_scale, None, None, SWIGLU_OAI, intermediate, "bf16")
         return _triton(x, problem, True)
@@ -85,8 +87,8 @@ def _portable_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weig
     return call
 
 
-def _triton_kernels_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *weights: torch.Tensor) -> Call:
-    """triton_kernels as vLLM 0.33 brings it. Its routing, which starts at logits, is outside the call."""
+def _triton_kernels_k2(x: torch.Tensor, logits: torch.Tensor, top_k: int, *weights: torch.Tensor) -> Call:
+    """triton_kernels as vLLM 0.33 brings it, with its own routing."""
     _name_what_triton_lacks()
     from triton_kernels.matmul_ogs import FlexCtx, FnSpecs, FusedActivation, PrecisionConfig, matmul_ogs
     from triton_kernels.matmul_ogs_details.opt_flags import update_opt_flags_constraints
@@ -97,12 +99,9 @@ def _triton_kernels_k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor,
     (w13, w13_scale), (w2, w2_scale) = (_swizzled(*weights[at : at + 2]) for at in (0, 2))
     first, second = (PrecisionConfig(weight_scale=scale, flex_ctx=FlexCtx()) for scale in (w13_scale, w2_scale))
     gated = FusedActivation(FnSpecs("swiglu", swiglu_fn, ("alpha", "limit")), (1.702, 7.0), 2)
-    # Logits that lead to these experts with these weights.
-    logits = torch.full((len(x), weights[0].shape[0]), -1e9, device=x.device)
-    logits.scatter_(1, ids.long(), shares.log())
-    routed, gather, scatter = routing(logits, ids.shape[1])
 
     def call() -> torch.Tensor:
+        routed, gather, scatter = routing(logits, top_k)
         inner = matmul_ogs(x, w13, None, routed, gather_indx=gather, precision_config=first, fused_activation=gated)
         return matmul_ogs(
             inner, w2, None, routed, scatter_indx=scatter, precision_config=second, gammas=routed.gate_scal

@@ -17,6 +17,8 @@ from gpu_jobs import JOBS, Shape
 from gpu_peers import Call
 from gpu_timing import Timed, sets_needed, side_by_side
 
+from blockscale.kernels import moe_router
+from blockscale.kernels.moe_router import Logits, Router
 from blockscale.kernels.ocp_mx_linear import triton_gemm
 from blockscale.kernels.swiglu import SWIGLU_OAI
 from blockscale.kernels.triton import fp8_block_gemm_hopper_launch as hopper
@@ -31,10 +33,10 @@ def _k3(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, config: dict
     return lambda: triton_gemm(x, weight, scale, torch.bfloat16, None, False, config)
 
 
-def _k2(x: torch.Tensor, ids: torch.Tensor, shares: torch.Tensor, *rest: Any) -> Call:
+def _k2(x: torch.Tensor, logits: torch.Tensor, top_k: int, *rest: Any) -> Call:
     *weights, config = rest
-    intermediate = weights[2].shape[2] * 2
-    return lambda: moe.mxfp4_moe(x, shares, ids, *weights, None, None, SWIGLU_OAI, None, intermediate, config)
+    more = None, None, SWIGLU_OAI, None, weights[2].shape[2] * 2, config, Logits(logits, Router(top_k), None)
+    return lambda: moe.mxfp4_moe(x, *moe_router.empty(logits, Router(top_k)), *weights, *more)
 
 
 _CALLS = {"k1": _k1, "k2": _k2, "k3": _k3}

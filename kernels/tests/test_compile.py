@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from blockscale.formats import mx
-from blockscale.kernels.mxfp4_moe import mxfp4_moe
+from blockscale.kernels.moe_router import Router
+from blockscale.kernels.mxfp4_moe import mxfp4_moe, mxfp4_moe_from_logits
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 from blockscale.layers.checkpoint import ExpertWeights
 from blockscale.layers.mxfp4_moe import Mxfp4MoEMethod
@@ -79,6 +80,20 @@ def test_the_kernel_alone_is_the_operator(experts, named):
     compiled, called = graphs(lambda x: mxfp4_moe(x, e.topk_weights, e.topk_ids, *weights, **named))
     assert torch.equal(compiled(e.x), mxfp4_moe(e.x, e.topk_weights, e.topk_ids, *weights, **named))
     assert called == [OPERATOR]
+
+
+def test_from_logits_it_is_two_operators(experts):
+    e, router = experts(), Router(2, "sigmoid", scale=2.0)
+    weights = e.w13, e.w13_scale, e.w2, e.w2_scale
+    logits, correction = torch.randn(len(e.x), 3), torch.tensor([0.1, 0.0, -0.1])
+    compiled, called = graphs(lambda x: mxfp4_moe_from_logits(x, logits, router, *weights, correction=correction))
+    assert torch.equal(compiled(e.x), mxfp4_moe_from_logits(e.x, logits, router, *weights, correction=correction))
+    assert [name for name in called if name.startswith("blockscale")] == ["blockscale.route", OPERATOR]
+    checked = torch.library.opcheck(
+        torch.ops.blockscale.route.default, (logits, correction, 2, "sigmoid", True, 2.0),
+        test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
+    )  # fmt: skip
+    assert set(checked.values()) == {"SUCCESS"}
 
 
 def test_sizes_may_vary(experts):

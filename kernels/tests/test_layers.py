@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from blockscale.formats import fp8, mx
+from blockscale.kernels.moe_router import Router, route
 from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
@@ -168,6 +169,24 @@ def test_unfused_and_emulated_agree_with_fused(here):
         method = Mxfp4MoEMethod(Mxfp4MoEProblem(H, INNER), E, backend)
         answers.append(method.apply(set_up(method, weights), *tokens()))
     assert torch.equal(answers[0], answers[1]) and torch.equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize(("platform", "arch", "backend"), [("cpu", None, "CPU"), ("cuda", "sm_90", "TRITON")])
+@pytest.mark.parametrize("with_map", [False, True])
+def test_a_layer_from_logits(here, experts, platform, arch, backend, with_map):
+    """What it gives for the experts that its router chooses, by the backend's own way from logits and by any other."""
+    here(platform, arch, ALL)
+    e, method, layer = experts(experts=4), Mxfp4MoEMethod(Mxfp4MoEProblem(160, 96), 4, backend), torch.nn.Module()
+    method.create_weights(layer)
+    method.load_weights(layer, checkpoint.ExpertWeights(e.w13, e.w13_scale, e.w2, e.w2_scale, None, None))
+    method.process_weights_after_loading(layer)
+    logits = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    expert_map = torch.tensor([2, -1, 0, 1]) if with_map else None
+    router, correction = Router(2, "sigmoid"), torch.tensor([0.0, 0.5, -0.5, 0.1])
+    got = method.apply_from_logits(layer, e.x, logits, router, correction, expert_map)
+    want = method.apply(layer, e.x, *route(logits, router, correction), expert_map)
+    assert torch.equal(got, want)
+    assert not torch.equal(got, method.apply_from_logits(layer, e.x, logits, router, None, expert_map))
 
 
 def test_checkpoints_that_lack_something():

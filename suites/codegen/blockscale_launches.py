@@ -71,6 +71,23 @@ def mxfp4_moe(rows: int, hidden: int, intermediate: int, experts: int, top_k: in
     }
 
 
+def mxfp4_moe_from_logits(rows: int, hidden: int, intermediate: int, experts: int, top_k: int) -> dict[str, Any]:
+    """For mxfp4_moe_from_logits: gpt-oss's layer and its router."""
+    given = mxfp4_moe(rows, hidden, intermediate, experts, top_k)
+    weights = {name: tensor for name, tensor in given.items() if name == "x" or name.startswith("w")}
+    return {**weights, **moe_router(rows, experts, top_k)}
+
+
+def moe_router(rows: int, experts: int, top_k: int, scores: str = "softmax") -> dict[str, Any]:
+    """For route: fp32 logits, and a correction where sigmoids are the scores."""
+    from blockscale.kernels.moe_router import Router
+
+    given = {"logits": torch.empty(rows, experts, device=_device()), "router": Router(top_k, scores)}
+    if scores == "sigmoid":
+        given["correction"] = torch.empty(experts, device=_device())
+    return given
+
+
 def ocp_mx_linear_native(rows: int, n: int, k: int) -> dict[str, Any]:
     """For triton_gemm with MXFP4 by MXFP4 in the matrix unit, in the portable configuration for many rows."""
     from blockscale.kernels import configs

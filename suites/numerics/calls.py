@@ -11,7 +11,8 @@ import torch
 
 from blockscale.kernels.fp8_block_gemm import w8a8_triton_block_scaled_mm
 from blockscale.kernels.fp8_quantization import per_token_group_quant_fp8
-from blockscale.kernels.mxfp4_moe import mxfp4_moe
+from blockscale.kernels.moe_router import Router, route
+from blockscale.kernels.mxfp4_moe import mxfp4_moe, mxfp4_moe_from_logits
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 
@@ -76,6 +77,22 @@ def _moe(tokens: int, **options: Any) -> Call:
     return Call(lambda **given: mxfp4_moe(**given, **options), operands, ("x", "topk_weights", "topk_ids"))
 
 
+def _router(tokens: int, **options: Any) -> Call:
+    def operands(way: Way, seed: int) -> dict[str, torch.Tensor]:
+        return {"logits": torch.randn(tokens, 96, generator=torch.Generator().manual_seed(seed))}
+
+    return Call(lambda logits: route(logits, Router(4, **options)), operands, ("logits",))
+
+
+def _moe_from_logits(tokens: int) -> Call:
+    def operands(way: Way, seed: int) -> dict[str, torch.Tensor]:
+        call = moe_operands(tokens, experts=8, top_k=2, hidden=288, intermediate=160, seed=seed, bias=True)
+        logits = torch.randn(tokens, 8, generator=torch.Generator().manual_seed(seed))
+        return {"logits": logits} | {name: tensor for name, tensor in call.items() if not name.startswith("topk")}
+
+    return Call(lambda **given: mxfp4_moe_from_logits(**given, router=Router(2)), operands, ("x", "logits"))
+
+
 E8M0 = torch.float8_e8m0fnu
 
 CALLS = {
@@ -86,6 +103,9 @@ CALLS = {
     **{f"fp8 gemm, portable, {m} rows": _fp8_gemm(m, 200, 1001, E8M0) for m in (7, 50, 200)},
     **{f"mx linear, {m} rows": _mx_linear(m, 520, 1056) for m in (7, 50, 200, 300)},
     **{f"moe, {tokens} tokens": _moe(tokens) for tokens in (3, 200, 300)},
+    "router": _router(130),
+    "router, sigmoids": _router(3, scores="sigmoid"),
+    **{f"moe from logits, {tokens} tokens": _moe_from_logits(tokens) for tokens in (3, 200)},
     "moe, silu": _moe(40, activation=SILU),
     "moe, not fused": _moe(40, fused=False),
     **{f"moe, {name} activations": _moe(40, activation_format=name) for name in ("mxfp8", "mxfp4", "fp8")},

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import torch
 
 from blockscale.formats import fp8, mx
-from blockscale.kernels import configs, cpu, dispatch
-from blockscale.kernels.checks import expect, expect_contiguous, expect_dtype, expect_same_device, expect_shape
+from blockscale.kernels import configs, cpu, dispatch, moe_router
+from blockscale.kernels.checks import expect, expect_same_device
 from blockscale.kernels.moe_by_expert import Expert, by_expert
 from blockscale.kernels.moe_operator import operator, through_operator
+from blockscale.kernels.moe_router import Logits, Router, check_logits, route
 from blockscale.kernels.moe_routing import local_experts, sort_into_tiles
+from blockscale.kernels.mxfp4_moe_checks import ACTIVATION_FORMATS as ACTIVATION_FORMATS
+from blockscale.kernels.mxfp4_moe_checks import check_prepared, check_tokens, check_weights
 from blockscale.kernels.swiglu import SWIGLU_OAI, SwiGLU
 
 # DeepSeek's rounding for MXFP8, Quark's for MXFP4.
 RCEIL, EVEN = mx.ScaleRounding.RCEIL, mx.ScaleRounding.EVEN
 E4M3FN, E2M1 = mx.E4M3FN, mx.E2M1
-
-ACTIVATION_FORMATS = ("bf16", "mxfp8", "mxfp4", "fp8")
-"""What the activations are rounded to before each GEMM: nothing, MX blocks of 32, or e4m3 in groups of 128."""
 
 
 def mxfp4_moe(
@@ -63,10 +63,67 @@ def mxfp4_moe(
             w13_bias=w13_bias, w2_bias=w2_bias, activation=activation, expert_map=expert_map, hidden_pad=hidden_pad,
             intermediate_pad=intermediate_pad, activation_format=activation_format,
         )  # fmt: skip
+    return _run(
+        x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, activation, expert_map, hidden_pad,
+        intermediate_pad, activation_format, fused, emulate,
+    )  # fmt: skip
+
+
+def mxfp4_moe_from_logits(
+    x: torch.Tensor,
+    logits: torch.Tensor,
+    router: Router,
+    w13: torch.Tensor,
+    w13_scale: torch.Tensor,
+    w2: torch.Tensor,
+    w2_scale: torch.Tensor,
+    *,
+    correction: torch.Tensor | None = None,
+    w13_bias: torch.Tensor | None = None,
+    w2_bias: torch.Tensor | None = None,
+    activation: SwiGLU = SWIGLU_OAI,
+    expert_map: torch.Tensor | None = None,
+    hidden_pad: int = 0,
+    intermediate_pad: int = 0,
+    activation_format: str = "bf16",
+    fused: bool = True,
+    emulate: bool = False,
+) -> torch.Tensor:
+    """`mxfp4_moe` of the experts that a router chooses: (M, H) bf16.
+
+    logits: (M, E) bf16, fp16 or fp32, E being the global experts where there is an expert_map; these, `router` and
+    `correction` as `moe_router.route` has them, the rest as `mxfp4_moe`. On a Hopper card few tokens' experts are
+    chosen in the kernel that gathers their rows, elsewhere by one of its own. While torch compiles it is two custom
+    ops. Raises ValueError for what either function does not take.
+    """
+    check_logits(logits, router, correction)
+    expect(w13.dim() == 3, "w13", f"{w13.dim()} dimensions", "three, (experts, rows, columns / 2)")
+    experts = w13.shape[0] if expert_map is None else expert_map.numel()
+    wanted = f"({x.shape[0] if x.dim() else 0}, {experts}), x's tokens and one for each expert"
+    expect(tuple(logits.shape) == (*x.shape[:1], experts), "logits", f"shape {tuple(logits.shape)}", wanted)
+    expect_same_device(x=x, logits=logits)
+    given = {
+        "w13_bias": w13_bias, "w2_bias": w2_bias, "activation": activation, "expert_map": expert_map,
+        "hidden_pad": hidden_pad, "intermediate_pad": intermediate_pad, "activation_format": activation_format,
+        "fused": fused, "emulate": emulate,
+    }  # fmt: skip
+    if torch.compiler.is_compiling() or x.device.type == "cpu":
+        return mxfp4_moe(x, *route(logits, router, correction), w13, w13_scale, w2, w2_scale, **given)
+    later = Logits(logits, router, correction)
+    return _run(x, *moe_router.empty(logits, router), w13, w13_scale, w2, w2_scale, **given, logits=later)
+
+
+def _run(
+    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor, w13_scale: torch.Tensor,
+    w2: torch.Tensor, w2_scale: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
+    activation: SwiGLU, expert_map: torch.Tensor | None, hidden_pad: int, intermediate_pad: int, activation_format: str,
+    fused: bool, emulate: bool, logits: Logits | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """`mxfp4_moe` itself. With `logits` its experts are still to be chosen, and the first two are memory for them."""
     scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
     w13_scale, w2_scale = (s.view(torch.uint8) if s.dtype == torch.float8_e8m0fnu else s for s in scales.values())
-    _check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)
-    _check_tokens(x, topk_weights, topk_ids, w13, w13.shape[2] * 2 - hidden_pad, expert_map, activation_format)
+    check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+    check_tokens(x, topk_weights, topk_ids, w13, w13.shape[2] * 2 - hidden_pad, expert_map, activation_format)
     if x.shape[0] == 0:
         return torch.empty_like(x)
     intermediate = w2.shape[2] * 2 - intermediate_pad
@@ -78,8 +135,10 @@ def mxfp4_moe(
     ):
         return _hopper(
             x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, activation, expert_map,
-            intermediate,
+            intermediate, logits=logits,
         )  # fmt: skip
+    if logits is not None:
+        topk_weights, topk_ids = route(*logits)
     problem = _Problem(
         x, topk_weights.float(), local_experts(topk_ids, expert_map), w13, w13_scale, w2, w2_scale,
         None if w13_bias is None else w13_bias.float(), None if w2_bias is None else w2_bias.float(),
@@ -135,14 +194,16 @@ def _suits_hopper(x: torch.Tensor, intermediate: int, *weights: torch.Tensor) ->
 
 
 @dispatch.on_its_device
-def _hopper(x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, *rest: Any) -> torch.Tensor:
+def _hopper(
+    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, *rest: Any, logits: Logits | None
+) -> torch.Tensor:
     """`rest` as the launcher has it, but for the configuration, which is chosen here."""
     from blockscale.kernels.triton import mxfp4_moe_hopper_launch as hopper
 
     assignments = topk_ids.numel()
     per_expert = -(-assignments // len(rest[0]))
     config = configs.choose("mxfp4_moe_hopper", dispatch.arch_of(x), per_expert, assignments, x.shape[1])
-    return hopper.mxfp4_moe(x, topk_weights, topk_ids, *rest, config)
+    return hopper.mxfp4_moe(x, topk_weights, topk_ids, *rest, config, logits)
 
 
 @dispatch.on_its_device
@@ -215,9 +276,9 @@ def prepared_moe(
             w13_bias=w13_bias, w2_bias=w2_bias, activation=activation, expert_map=expert_map, hidden_pad=hidden_pad,
             intermediate_pad=intermediate_pad, activation_format=activation_format,
         )  # fmt: skip
-    _check_prepared(w13, w2, w13_bias, w2_bias, hidden_pad, intermediate_pad)
+    check_prepared(w13, w2, w13_bias, w2_bias, hidden_pad, intermediate_pad)
     hidden, intermediate = w2.shape[1] - hidden_pad, w2.shape[2] - intermediate_pad
-    _check_tokens(x, topk_weights, topk_ids, w13, hidden, expert_map, activation_format)
+    check_tokens(x, topk_weights, topk_ids, w13, hidden, expert_map, activation_format)
     if x.shape[0] == 0:
         return torch.empty_like(x)
 
@@ -256,84 +317,3 @@ def _rounded(x: torch.Tensor, activation_format: str) -> torch.Tensor:
         return mx.dequantize(*quantized, torch.bfloat16)[:, : x.shape[1]].contiguous()
     elements, scale = fp8.quantize_groups(x, 128, torch.float8_e4m3fn, torch.float8_e8m0fnu)
     return fp8.dequantize_groups(elements, scale, 128).bfloat16()
-
-
-def _check_weights(
-    w13: torch.Tensor, w13_scale: torch.Tensor, w2: torch.Tensor, w2_scale: torch.Tensor,
-    w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None, hidden_pad: int, intermediate_pad: int,
-) -> None:  # fmt: skip
-    for name, weight in {"w13": w13, "w2": w2}.items():
-        expect(weight.dim() == 3, name, f"{weight.dim()} dimensions", "three, (experts, rows, columns / 2)")
-        expect_dtype(name, weight, (torch.uint8,))
-        expect_contiguous(name, weight)
-    E, hidden, intermediate = w2.shape[0], w2.shape[1], w2.shape[2] * 2
-    is_whole = hidden % mx.BLOCK == 0 and intermediate % mx.BLOCK == 0 and E > 0 and hidden > 0 and intermediate > 0
-    expect(is_whole, "w2", f"shape {tuple(w2.shape)}", f"(E, H, I / 2) with H and I multiples of {mx.BLOCK}")
-    expect_shape("w13", w13, (E, 2 * intermediate, hidden // 2), "(E, 2 I, H / 2) for w2's (E, H, I / 2)")
-    expect_shape("w13_scale", w13_scale, (E, 2 * intermediate, hidden // mx.BLOCK), "one scale per row and block of 32")
-    expect_shape("w2_scale", w2_scale, (E, hidden, intermediate // mx.BLOCK), "one scale per row and block of 32")
-    for name, scale in {"w13_scale": w13_scale, "w2_scale": w2_scale}.items():
-        expect_dtype(name, scale, (torch.uint8,))
-        expect_contiguous(name, scale)
-    _check_biases_and_pads(E, hidden, intermediate, w13_bias, w2_bias, hidden_pad, intermediate_pad)
-
-
-def _check_prepared(
-    w13: torch.Tensor, w2: torch.Tensor, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
-    hidden_pad: int, intermediate_pad: int,
-) -> None:  # fmt: skip
-    for name, weight in {"w13": w13, "w2": w2}.items():
-        expect(weight.dim() == 3, name, f"{weight.dim()} dimensions", "three, (experts, rows, columns)")
-        expect_dtype(name, weight, (torch.bfloat16,))
-        expect_contiguous(name, weight)
-    E, hidden, intermediate = w2.shape
-    expect(w2.numel() > 0, "w2", f"shape {tuple(w2.shape)}", "(E, H, I), none of them 0")
-    expect_shape("w13", w13, (E, 2 * intermediate, hidden), "(E, 2 I, H) for w2's (E, H, I)")
-    _check_biases_and_pads(E, hidden, intermediate, w13_bias, w2_bias, hidden_pad, intermediate_pad)
-
-
-def _check_biases_and_pads(
-    experts: int, hidden: int, intermediate: int, w13_bias: torch.Tensor | None, w2_bias: torch.Tensor | None,
-    hidden_pad: int, intermediate_pad: int,
-) -> None:  # fmt: skip
-    if w13_bias is not None:
-        expect_shape("w13_bias", w13_bias, (experts, 2 * intermediate), "one for each row of w13")
-    if w2_bias is not None:
-        expect_shape("w2_bias", w2_bias, (experts, hidden), "one for each row of w2")
-    for name, pad, size in (("hidden_pad", hidden_pad, hidden), ("intermediate_pad", intermediate_pad, intermediate)):
-        expect(0 <= pad < size and pad % 2 == 0, name, pad, f"an even number from 0 to {size - 2}")
-
-
-def _check_tokens(
-    x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, w13: torch.Tensor, hidden: int,
-    expert_map: torch.Tensor | None, activation_format: str,
-) -> None:  # fmt: skip
-    expect(x.dim() == 2 and x.shape[1] == hidden, "x", f"shape {tuple(x.shape)}", f"(M, {hidden})")
-    expect_dtype("x", x, (torch.bfloat16,))
-    expect_contiguous("x", x)
-    expect(
-        topk_ids.dim() == 2 and len(topk_ids) == len(x), "topk_ids", f"shape {tuple(topk_ids.shape)}", f"({len(x)}, k)"
-    )
-    expect(topk_ids.shape[1] > 0, "topk_ids", f"shape {tuple(topk_ids.shape)}", "at least one expert per token")
-    expect_dtype("topk_ids", topk_ids, (torch.int32, torch.int64))
-    expect_shape("topk_weights", topk_weights, topk_ids.shape, "as topk_ids")
-    expect_dtype("topk_weights", topk_weights, (torch.float32, torch.bfloat16, torch.float16))
-    expect(
-        activation_format in ACTIVATION_FORMATS,
-        "activation_format",
-        repr(activation_format),
-        f"one of {ACTIVATION_FORMATS}",
-    )
-    experts = w13.shape[0]
-    if expert_map is not None:
-        expect(expert_map.dim() == 1, "expert_map", f"shape {tuple(expert_map.shape)}", "(global experts,)")
-        expect_dtype("expert_map", expert_map, (torch.int32, torch.int64))
-        experts = len(expert_map)
-    expect_same_device(x=x, topk_weights=topk_weights, topk_ids=topk_ids, w13=w13)
-    if x.device.type == "cpu" and topk_ids.numel():  # asking a device would stall its stream
-        low, high = int(topk_ids.min()), int(topk_ids.max())
-        expect(low >= 0 and high < experts, "topk_ids", f"ids from {low} to {high}", f"ids from 0 to {experts - 1}")
-        if expert_map is not None:
-            low, high = int(expert_map.min()), int(expert_map.max())
-            in_range = low >= -1 and high < w13.shape[0]
-            expect(in_range, "expert_map", f"local ids from {low} to {high}", f"-1, or 0 to {w13.shape[0] - 1}")

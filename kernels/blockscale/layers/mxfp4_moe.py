@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from blockscale.kernels.moe_operator import Run
+from blockscale.kernels.moe_router import Router, route
+from blockscale.kernels.mxfp4_moe import mxfp4_moe, mxfp4_moe_from_logits
 from blockscale.kernels.swiglu import SILU, SWIGLU_OAI
 from blockscale.layers.checkpoint import ExpertWeights
 from blockscale.layouts.padding import packed_columns, pad_w2, pad_w13, scale_columns
@@ -124,18 +127,36 @@ class Mxfp4MoEMethod:
         expert_map: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """(M, H) bf16 of x (M, H) bf16, H without any padding; routing and errors as `kernels.mxfp4_moe.mxfp4_moe`."""
+        return self._call(self._backend.run, layer, x, topk_weights, topk_ids, expert_map=expert_map)
+
+    def apply_from_logits(
+        self,
+        layer: Any,
+        x: torch.Tensor,
+        logits: torch.Tensor,
+        router: Router,
+        correction: torch.Tensor | None = None,
+        expert_map: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """As `apply`, of the experts that `router` chooses by logits (M, E): see `mxfp4_moe_from_logits`."""
+        if self._backend.run is mxfp4_moe:  # it can choose them on its way
+            more = {"correction": correction, "expert_map": expert_map}
+            return self._call(mxfp4_moe_from_logits, layer, x, logits, router, **more)
+        return self.apply(layer, x, *route(logits, router, correction), expert_map)
+
+    def _call(self, run: Run, layer: Any, x: torch.Tensor, *routing: Any, **named: Any) -> torch.Tensor:
         quant = self.get_fused_moe_quant_config(layer)
         w13, w13_scale = _unwrapped(layer.w13_weight, quant.w13_scale, quant.w13_precision)
         w2, w2_scale = _unwrapped(layer.w2_weight, quant.w2_scale, quant.w2_precision)
-        return self._backend.run(
-            x, topk_weights, topk_ids, w13, w13_scale, w2, w2_scale,
+        return run(
+            x, *routing, w13, w13_scale, w2, w2_scale,
             w13_bias=quant.w13_bias,
             w2_bias=quant.w2_bias,
             activation=self.activation,
-            expert_map=expert_map,
             hidden_pad=quant.hidden_pad,
             intermediate_pad=quant.intermediate_pad,
             activation_format=self.problem.activation_format,
+            **named,
             **_layouts(layer.w13_weight, layer.w2_weight),
         )  # fmt: skip
 

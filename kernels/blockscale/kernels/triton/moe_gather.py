@@ -1,7 +1,8 @@
 """Routing for the Hopper MoE on the device: assignments sorted by expert, their rows gathered, slots summed up.
 
 `sort` ranks assignments by expert, `gather` lays the tokens' rows out in that order and lists tiles of them; few tokens
-take one launch for both. `sum_slots` gives each token the weighted sum of its rows.
+take one launch for both, and for the choice of their experts too. `sum_slots` gives each token the weighted sum of its
+rows.
 """
 
 from __future__ import annotations
@@ -10,32 +11,17 @@ from dataclasses import dataclass
 
 import torch
 
+from blockscale.kernels.moe_router import Logits
+from blockscale.kernels.triton import moe_router
 from blockscale.kernels.triton.language import let_next_start, tl, triton, wait_for_previous
+from blockscale.kernels.triton.moe_gather_few import _route_and_gather_few, _sort_and_gather_few
+from blockscale.kernels.triton.moe_rows import lay_out, local_experts
 from blockscale.kernels.triton.scales import narrow
 
 # Assignments that one launch sorts and gathers, comparing every two of them.
 _FEW = 128
-
-
-@triton.jit
-def place(column):
-    """Where the grouped GEMM reads a column: a permutation of each 128.
-
-    A matrix instruction takes from thread t of four the columns 2t, 2t + 1, 2t + 8 and 2t + 9 of its 16; the thread has
-    read columns 32t to 32t + 31, and decodes them in words of eight, n and n + 4 together.
-    """
-    half, word, pair = column // 2 % 2, column // 8 % 4, column % 2
-    thread, upper = column // 32 % 4, column // 4 % 2
-    return column // 128 * 128 + half * 64 + word * 16 + pair * 8 + thread * 2 + upper
-
-
-@triton.jit
-def _local(ids, expert_map, index, mask, experts, HAS_MAP: tl.constexpr):
-    """Local experts of assignments, -1 for those of other ranks, of no expert, and past the end."""
-    expert = tl.load(ids + index, mask=mask, other=-1)
-    if HAS_MAP:
-        expert = tl.load(expert_map + expert, mask=mask, other=-1)
-    return tl.where((expert >= 0) & (expert < experts), expert, -1).to(tl.int32)
+# Logits of which each program of such a launch chooses all tokens' experts; beyond, that is a launch of its own.
+_FEW_LOGITS = 2048
 
 
 @triton.jit
@@ -60,7 +46,7 @@ def _sort(
     own = tl.zeros((BLOCK,), tl.int32)
     for start in range(0, assignments, BLOCK):
         index = start + tl.arange(0, BLOCK)
-        found = _local(ids, expert_map, index, index < assignments, experts, HAS_MAP)
+        found = local_experts(ids, expert_map, index, index < assignments, experts, HAS_MAP)
         before += ((found >= 0) & (found < expert)).to(tl.int32)
         own += (found == expert).to(tl.int32)
     first = tl.sum(before, 0)
@@ -69,7 +55,7 @@ def _sort(
         tl.store(starts + experts, first + tl.sum(own, 0))
     for start in range(0, assignments, BLOCK):
         index = start + tl.arange(0, BLOCK)
-        found = _local(ids, expert_map, index, index < assignments, experts, HAS_MAP)
+        found = local_experts(ids, expert_map, index, index < assignments, experts, HAS_MAP)
         mine = found == expert
         rank = first + tl.cumsum(mine.to(tl.int32), 0) - 1
         tl.store(order + rank, index, mask=mine)
@@ -77,33 +63,6 @@ def _sort(
         if expert == 0:
             tl.store(position + index, -1, mask=(found < 0) & (index < assignments))
         first += tl.sum(mine.to(tl.int32), 0)
-
-
-@triton.jit
-def _lay_out(
-    x,
-    token,
-    row,
-    rows,
-    inner,
-    stride_x,
-    K,
-    intermediate,
-    stride_rows,
-    stride_inner,
-    BLOCK: tl.constexpr,
-):
-    """A program's columns of a token to a sorted row, in the order of `place`; zeros past K, and past I in `inner`."""
-    row = row.to(tl.int64)
-    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.load(x + token.to(tl.int64) * stride_x + column, mask=column < K, other=0.0)
-    value = tl.reshape(value, (BLOCK // 128, 4, 4, 2, 2, 2))  # thread, word, upper, half, pair
-    value = tl.reshape(tl.permute(value, (0, 4, 2, 5, 1, 3)), (BLOCK,))
-    tl.store(rows + row * stride_rows + column, value, mask=column < stride_rows)
-    if tl.program_id(1) == 0:
-        last = stride_inner - 128 + tl.arange(0, 128)
-        zeros = tl.zeros((128,), inner.dtype.element_ty)
-        tl.store(inner + row * stride_inner + place(last), zeros, mask=last >= intermediate)
 
 
 @triton.jit
@@ -134,7 +93,7 @@ def _gather(
     row = tl.program_id(0)
     if row < tl.load(starts + experts):
         token = tl.load(order + row) // TOP_K
-        _lay_out(x, token, row, rows, inner, stride_x, K, intermediate, stride_rows, stride_inner, BLOCK)
+        lay_out(x, token, row, rows, inner, stride_x, K, intermediate, stride_rows, stride_inner, BLOCK)
     if (tl.program_id(1) == 0) & (row < tiles):
         expert = tl.arange(0, EXPERTS)
         is_expert = expert < experts
@@ -148,58 +107,6 @@ def _gather(
         tl.store(tile_list + 3 * row + 2, tl.sum(tl.where(mine, end, 0), 0))
         if row == 0:
             tl.store(count, tl.sum(each, 0))
-
-
-@triton.jit
-def _sort_and_gather_few(
-    x,
-    ids,
-    expert_map,
-    rows,
-    inner,
-    position,
-    count,
-    tile_list,
-    stride_x,
-    K,
-    intermediate,
-    stride_rows,
-    stride_inner,
-    assignments,
-    experts,
-    TOP_K: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-    HAS_MAP: tl.constexpr,
-    EARLY: tl.constexpr,
-    ALL: tl.constexpr,  # assignments, up to a power of two
-    BLOCK: tl.constexpr,
-):
-    """`_sort` and `_gather` in one, a program for each assignment; each ranks all of them by comparing every two."""
-    if EARLY:
-        let_next_start()
-        wait_for_previous()
-    own = tl.program_id(0)
-    index = tl.arange(0, ALL)
-    expert = _local(ids, expert_map, index, index < assignments, experts, HAS_MAP)
-    mine = _local(ids, expert_map, own, own < assignments, experts, HAS_MAP)
-    is_before = (expert >= 0) & ((expert < mine) | ((expert == mine) & (index < own)))
-    row = tl.sum(is_before.to(tl.int32), 0)
-    if mine >= 0:
-        _lay_out(x, own // TOP_K, row, rows, inner, stride_x, K, intermediate, stride_rows, stride_inner, BLOCK)
-    if tl.program_id(1) == 0:
-        tl.store(position + own, tl.where(mine >= 0, row, -1))
-        rank = tl.sum((is_before & (expert == mine)).to(tl.int32), 0)
-        if (mine >= 0) & (rank % BLOCK_T == 0) | (own == 0):
-            # The first of a tile enters it in the list, behind the tiles of which it counts the first ones.
-            same = (expert[:, None] == expert[None, :]) & (index[None, :] < index[:, None])
-            is_first = (expert >= 0) & (tl.sum(same.to(tl.int32), 1) % BLOCK_T == 0)
-            if (mine >= 0) & (rank % BLOCK_T == 0):
-                tile = tl.sum((is_first & is_before).to(tl.int32), 0)
-                tl.store(tile_list + 3 * tile, mine)
-                tl.store(tile_list + 3 * tile + 1, row)
-                tl.store(tile_list + 3 * tile + 2, row - rank + tl.sum((expert == mine).to(tl.int32), 0))
-            if own == 0:
-                tl.store(count, tl.sum(is_first.to(tl.int32), 0))
 
 
 @triton.jit
@@ -262,10 +169,13 @@ def sort_and_gather(
     intermediate: int,
     size: int,
     early: bool,
+    routed: tuple[Logits, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, Sorted]:
     """Launch: rows (assignments, K to whole groups) of x (M, K), sorted by expert, and where they lie.
 
     `inner` (assignments, I to whole groups) gets zeros past I. `early`: on an arch with programmatic dependent launch.
+    `routed`: logits, by which experts are still to be chosen, and the (M, top_k) fp32 weights to be written; topk_ids
+    is then memory for them.
     """
     (_, top_k), K = topk_ids.shape, x.shape[1]
     assignments = topk_ids.numel()
@@ -274,11 +184,26 @@ def sort_and_gather(
     starts, count, order, position, tiles = numbers.split([experts + 1, 1, assignments, assignments, 3 * most])
     rows = torch.empty(assignments, whole_groups(K), dtype=x.dtype, device=x.device)
     sorted_ = Sorted(count, tiles, position.view(topk_ids.shape), size)
-    ids, options = topk_ids.contiguous(), {"EARLY": early} | ({"launch_pdl": True} if early else {})
+    options = {"EARLY": early} | ({"launch_pdl": True} if early else {})
     mapping = {"HAS_MAP": expert_map is not None}
     # Few rows are spread over more programs, many take one each: what a program costs beside its bytes is waiting.
     columns = 1024 if assignments < 1024 else min(triton.next_power_of_2(rows.shape[1]), 8192)
     grid = (assignments, triton.cdiv(rows.shape[1], columns))
+    if routed is not None:
+        (logits, router, correction), topk_weights = routed
+        how = moe_router.ways(router, correction, logits.shape[1])
+        tokens = triton.next_power_of_2(len(x))
+        if assignments <= _FEW and tokens * how["EXPERTS"] <= _FEW_LOGITS:
+            _route_and_gather_few[grid](
+                x, logits, logits if correction is None else correction, topk_weights, topk_ids,
+                logits if expert_map is None else expert_map, rows, inner, position, count, tiles,
+                x.stride(0), K, intermediate, rows.shape[1], inner.shape[1], assignments, experts, logits.shape[1],
+                router.scale, BLOCK_T=size, TOKENS=tokens, ALL=triton.next_power_of_2(assignments), BLOCK=columns,
+                **how, **mapping, **options,
+            )  # fmt: skip
+            return rows, sorted_
+        moe_router.route(logits, router, correction, early, topk_weights, topk_ids)
+    ids = topk_ids.contiguous()
     if assignments <= _FEW:
         _sort_and_gather_few[grid](
             x, ids, ids if expert_map is None else expert_map, rows, inner, position, count, tiles,

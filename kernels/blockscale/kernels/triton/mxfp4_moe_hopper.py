@@ -3,33 +3,20 @@
 The weights are the matrix unit's left operand, 64 rows to an instruction, and are taken from registers: a thread reads
 16 packed bytes of a row, which is one MX block, and decodes them where the instruction expects them. That gives the
 columns another order than memory's, the same in each 128 of them, and the activations are laid out in that order (see
-moe_gather). Rows of activations are sorted by expert, so that a tile of them is one box of memory; rows of the next
+moe_rows). Rows of activations are sorted by expert, so that a tile of them is one box of memory; rows of the next
 expert at its end are multiplied too, and not stored.
 """
 
 from __future__ import annotations
 
 from blockscale.kernels.triton.gluon import copy_in, gl, gluon, hopper, in_pieces, let_next_start, wait_for_previous
-from blockscale.kernels.triton.mxfp4_moe_hopper_block import any_large, load_scales, operands, store
+from blockscale.kernels.triton.mxfp4_hopper_steps import multiply_steps, next_slot, place_of
+from blockscale.kernels.triton.mxfp4_moe_hopper_block import any_large, store
 
 _ROWS = gl.constexpr(64)  # of weights to a matrix instruction
 _GROUP = gl.constexpr(128)  # columns of one step
 _BYTES = gl.constexpr(64)  # of a row of weights in one step
 _MOST_TO_ASK = gl.constexpr(64)  # tokens of a tile for which scales are looked at before
-
-
-@gluon.jit
-def _next(slot, phase, STAGES: gl.constexpr):
-    wraps = slot == STAGES - 1
-    return gl.where(wraps, 0, slot + 1), gl.where(wraps, phase ^ 1, phase)
-
-
-@gluon.jit
-def _place(unit, tiles, row_tiles, steps, SPLIT_K: gl.constexpr):
-    """A unit's tile of tokens, tile of rows, share of the K steps and split. Neighbours share their tokens."""
-    split = unit // (tiles * row_tiles)
-    tile = unit % (tiles * row_tiles)
-    return tile // row_tiles, tile % row_tiles, steps * split // SPLIT_K, steps * (split + 1) // SPLIT_K, split
 
 
 @gluon.jit
@@ -63,7 +50,7 @@ def _copy(
     ahead = gl.to_tensor(0)  # slots whose weights are on their way already
     if not WAITS:
         if gl.program_id(0) < units:
-            tile, row_tile, first, last, _ = _place(gl.program_id(0), tiles, row_tiles, steps, SPLIT_K)
+            tile, row_tile, first, last, _ = place_of(gl.program_id(0), tiles, row_tiles, steps, SPLIT_K)
             row = gl.load(tile_list + 3 * tile) * rows + row_tile * (PIECE * WARPGROUPS)
             is_small = gl.load(tile_list + 3 * tile + 2) - gl.load(tile_list + 3 * tile + 1) <= SMALL_T
             ahead = gl.minimum(last - first, STAGES)
@@ -75,7 +62,7 @@ def _copy(
     slot = gl.to_tensor(0)
     phase = gl.to_tensor(1)  # nobody has to empty a slot that was never filled
     for unit in range(gl.program_id(0), units, gl.num_programs(0)):
-        tile, row_tile, first, last, _ = _place(unit, tiles, row_tiles, steps, SPLIT_K)
+        tile, row_tile, first, last, _ = place_of(unit, tiles, row_tiles, steps, SPLIT_K)
         start = gl.load(tile_list + 3 * tile + 1)
         row = gl.load(tile_list + 3 * tile) * rows + row_tile * (PIECE * WARPGROUPS)
         is_small = gl.load(tile_list + 3 * tile + 2) - start <= SMALL_T
@@ -96,7 +83,7 @@ def _copy(
                         copy_in(x, at, barrier, tokens.index(slot * 2 + half))
                 else:
                     copy_in(x, at, barrier, tokens.index(slot * 2 + half))
-            slot, phase = _next(slot, phase, STAGES)
+            slot, phase = next_slot(slot, phase, STAGES)
 
 
 @gluon.jit
@@ -165,7 +152,7 @@ def _multiply(
     slot = gl.to_tensor(0)
     phase = gl.to_tensor(0)
     for unit in range(gl.program_id(0), tiles * row_tiles * SPLIT_K, gl.num_programs(0)):
-        tile, row_tile, first, last, split = _place(unit, tiles, row_tiles, steps, SPLIT_K)
+        tile, row_tile, first, last, split = place_of(unit, tiles, row_tiles, steps, SPLIT_K)
         expert = gl.load(tile_list + 3 * tile)
         start = gl.load(tile_list + 3 * tile + 1)
         end = gl.load(tile_list + 3 * tile + 2)
@@ -181,79 +168,6 @@ def _multiply(
         else:
             slot, phase = _tile(PART, what, (weights, tokens, full, empty), slot, phase, sizes, constants, GATED,
                                 CONCATENATED, LIMITED, HAS_BIAS, BLOCK_T, 1, STAGES, WARPGROUPS)  # fmt: skip
-
-
-@gluon.jit
-def _steps(
-    PART: gl.constexpr,
-    scales,
-    slots,
-    slot,
-    phase,
-    base,
-    first,
-    last,
-    sizes,
-    LARGE: gl.constexpr,
-    GATED: gl.constexpr,
-    CONCATENATED: gl.constexpr,
-    BLOCK_T: gl.constexpr,
-    BOXES: gl.constexpr,
-    STAGES: gl.constexpr,
-    WARPGROUPS: gl.constexpr,
-):
-    """A block's product over its share of K, with the next slot and its phase. `scales` are its expert's."""
-    weights, tokens, full, empty = slots
-    _, second_half, _, _, blocks, used_blocks, columns, _ = sizes
-    accumulator: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_T, 16]
-    )
-    left: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=accumulator, k_width=2)
-    # Rows of shared memory that a thread reads two of, those of a warp, and where the warps' lie.
-    two: gl.constexpr = (32 if CONCATENATED else 1) if GATED else 8
-    lane: gl.constexpr = (1 if CONCATENATED else 2) if GATED else 1
-    warp: gl.constexpr = 8 if GATED and CONCATENATED else 16
-    flat: gl.constexpr = gl.DistributedLinearLayout(
-        [[0, 1], [0, 2], [0, 4], [0, 8], [two, 0]],
-        [[0, 16], [0, 32], [lane, 0], [lane * 2, 0], [lane * 4, 0]],
-        [[warp, 0], [warp * 2, 0]],
-        [],
-        [64, 64],
-    )
-    deep: gl.constexpr = gl.DistributedLinearLayout(
-        [[0, 0, 1], [0, 0, 2], [0, 0, 4], [0, 0, 8], [two, 0, 0]],
-        [[0, 1, 0], [0, 2, 0], [lane, 0, 0], [lane * 2, 0, 0], [lane * 4, 0, 0]],
-        [[warp, 0, 0], [warp * 2, 0, 0]],
-        [],
-        [64, 4, 16],
-    )
-    of_scales: gl.constexpr = gl.SliceLayout(2, deep)
-    row = base + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, of_scales))
-    if CONCATENATED:
-        row = gl.minimum(base + (row - base) % 32, columns - 1) + (row - base) // 32 * second_half
-    else:
-        row = gl.minimum(row, (columns * 2 if GATED else columns) - 1)
-    scales += gl.expand_dims(row * blocks, 1) + gl.zeros((1, 4), gl.int32, of_scales)
-    # Scales come past shared memory, some steps ahead: their rows have no length that a tile could have.
-    s0 = load_scales(scales, first, used_blocks)
-    s1 = load_scales(scales, first + 1, used_blocks)
-    s2 = load_scales(scales, first + 2, used_blocks)
-    sum_ = gl.zeros((_ROWS, BLOCK_T), gl.float32, accumulator)
-    for step in range(first, last):
-        s3 = load_scales(scales, step + 3, used_blocks)
-        hopper.mbarrier.wait(full.index(slot), phase)
-        packed = gl.convert_layout(weights.index(slot * WARPGROUPS + PART).load(flat).reshape((64, 4, 16)), deep)
-        left_0, left_1 = operands(packed, s0, LARGE, GATED, CONCATENATED, left)
-        product = hopper.warpgroup_mma(left_0, tokens.index(slot * 2 * BOXES).permute((1, 0)), sum_, is_async=True)
-        right_1 = tokens.index((slot * 2 + 1) * BOXES).permute((1, 0))
-        product = hopper.warpgroup_mma(left_1, right_1, product, is_async=True)
-        # ptxas decodes nothing while a product is in flight that the same registers could be for: another warpgroup
-        # does, meanwhile.
-        sum_ = hopper.warpgroup_mma_wait(0, deps=[product])
-        hopper.mbarrier.arrive(empty.index(slot), count=1)
-        s0, s1, s2 = s1, s2, s3
-        slot, phase = _next(slot, phase, STAGES)
-    return sum_, slot, phase
 
 
 @gluon.jit
@@ -288,13 +202,13 @@ def _tile(
         if CONCATENATED:
             is_large = is_large | any_large(scales + (second_half + base) * blocks, own)
         if is_large:
-            sum_, slot, phase = _steps(PART, scales, slots, slot, phase, base, first, last, sizes, True, GATED,
+            sum_, slot, phase = multiply_steps(PART, scales, slots, slot, phase, base, first, last, sizes, True, GATED,
                                        CONCATENATED, BLOCK_T, BOXES, STAGES, WARPGROUPS)  # fmt: skip
         else:
-            sum_, slot, phase = _steps(PART, scales, slots, slot, phase, base, first, last, sizes, False, GATED,
+            sum_, slot, phase = multiply_steps(PART, scales, slots, slot, phase, base, first, last, sizes, False, GATED,
                                        CONCATENATED, BLOCK_T, BOXES, STAGES, WARPGROUPS)  # fmt: skip
     else:
-        sum_, slot, phase = _steps(PART, scales, slots, slot, phase, base, first, last, sizes, True, GATED,
+        sum_, slot, phase = multiply_steps(PART, scales, slots, slot, phase, base, first, last, sizes, True, GATED,
                                    CONCATENATED, BLOCK_T, BOXES, STAGES, WARPGROUPS)  # fmt: skip
     store(sum_, bias + expert.to(gl.int64) * rows, out + split.to(gl.int64) * constants[3], base, (start, end, split),
            sizes, constants, GATED, CONCATENATED, LIMITED, HAS_BIAS, BLOCK_T)  # fmt: skip

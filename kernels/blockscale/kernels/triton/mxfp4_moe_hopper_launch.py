@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from blockscale.kernels.moe_router import Logits
 from blockscale.kernels.swiglu import SwiGLU
 from blockscale.kernels.triton import gluon
 from blockscale.kernels.triton import mxfp4_moe_hopper as kernel
@@ -37,15 +38,20 @@ def mxfp4_moe(
     expert_map: torch.Tensor | None,
     intermediate: int,
     config: dict[str, Any],
+    logits: Logits | None = None,
 ) -> torch.Tensor:
     """Launch: (M, H) bf16 of x (M, H) bf16. `config` is an entry of configs/mxfp4_moe_hopper; see `serves`.
 
-    Other arguments as `kernels.mxfp4_moe.mxfp4_moe` has them, I without padding, and not checked.
+    Other arguments as `kernels.mxfp4_moe.mxfp4_moe` has them, I without padding, and not checked. With `logits`, by
+    which experts are still to be chosen, topk_weights (M, k) fp32 and topk_ids (M, k) int32 are memory for the choice.
     """
     size, first, second = config["BLOCK_T"], config["w13"], config["w2"]
     assignments, hidden = topk_ids.numel(), x.shape[1]
     inner = torch.empty(assignments, whole_groups(intermediate), dtype=x.dtype, device=x.device)
-    rows, sorted_ = sort_and_gather(x, topk_ids, expert_map, w13.shape[0], inner, intermediate, size, early=True)
+    routed = None if logits is None else (logits, topk_weights)
+    rows, sorted_ = sort_and_gather(
+        x, topk_ids, expert_map, w13.shape[0], inner, intermediate, size, early=True, routed=routed
+    )
     _grouped_gemm(rows, w13, w13_scale, w13_bias, inner.unsqueeze(0), sorted_, hidden, intermediate, activation, first)
     splits = min(second.get("SPLIT_K", 1), triton.cdiv(intermediate, _GROUP))
     if splits > 1:
