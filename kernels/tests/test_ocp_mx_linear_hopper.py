@@ -14,6 +14,9 @@ WAYS = [
     {"fast": True, "BLOCK_N": 128, "BLOCK_M": 64, "BLOCK_K": 64, "GROUP_N": 4, "SPLIT_K": 1},
     {"fast": False, "BLOCK_N": 64, "BLOCK_M": 16, "BLOCK_K": 128, "GROUP_N": 1, "SPLIT_K": 2},
     {"fast": True, "dequantized_rows": 96},
+    {"BLOCK_T": 8, "WARPGROUPS": 1, "STAGES": 6, "PROGRAMS": 4, "maxnreg": 64, "SPLIT_K": 3},
+    {"BLOCK_T": 16, "WARPGROUPS": 2, "STAGES": 4, "most_splits": 8},
+    {"BLOCK_T": 128, "WARPGROUPS": 2, "STAGES": 3, "SPLIT_K": 1},
 ]
 
 
@@ -65,7 +68,7 @@ def test_smallest_and_nan_scales(way):
     assert got[0, 0] == 32 * 2.0**-127 and got[0, 1].isnan()
 
 
-@pytest.mark.parametrize("m", [1, 16, 64, 128, 700])
+@pytest.mark.parametrize("m", [1, 16, 32, 64, 128, 256, 700])
 def test_the_card_s_own_configurations(m):
     given = operands(m, 520, 1024)
     got = gemm_with_dynamic_quant(*(tensor.cuda() for tensor in given))

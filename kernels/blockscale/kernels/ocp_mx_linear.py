@@ -114,6 +114,12 @@ def triton_gemm(
     from blockscale.kernels.triton import ocp_mx_linear as kernel
 
     config = dict(config)
+    if "BLOCK_T" in config:
+        from blockscale.kernels.triton import ocp_mx_linear_hopper_launch as hopper
+
+        if x_scales is None and hopper.serves(weight, x):
+            return hopper.gemm(x, weight, weight_scale, dtype, ROUNDING, config)
+        config = configs.choose("ocp_mx_linear", None, x.shape[0], weight.shape[0], weight.shape[1] * 2)
     rows, fast = config.pop("dequantized_rows", None), config.pop("fast", False)
     halves = fast and not rows and x_scales is None
     if x_scales is None:

@@ -18,17 +18,19 @@ def _quantize(
     x,  # (M, K) bf16, fp16 or fp32
     packed,  # (M, K / 2) uint8, written if PACK
     scale,  # (M, K / 32) uint8, written if PACK
-    values,  # (M, K) bf16, written unless PACK: what packed and scale stand for; if HALVES, first the even columns
+    values,  # (M, stride_values) bf16, written unless PACK: what packed and scale stand for, zero past K
     M,
     K,
     stride_x,
+    stride_values,
     ADDEND: tl.constexpr,
     PACK: tl.constexpr,
-    HALVES: tl.constexpr,
+    HALVES: tl.constexpr,  # even columns first
+    PLACED: tl.constexpr,  # columns of each 128 where `moe_rows.place` puts them
     BLOCK_M: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    if HALVES:  # an arch whose kernels may start before the one before has ended
+    if HALVES or PLACED:  # an arch whose kernels may start before the one before has ended
         let_next_start()
         wait_for_previous()
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -60,7 +62,10 @@ def _quantize(
             tl.store(values + row * K + half, even, mask=(m < M)[:, None] & (half < K // 2))
             tl.store(values + row * K + K // 2 + half, odd, mask=(m < M)[:, None] & (half < K // 2))
         else:
-            tl.store(values + row * K + k[None, :], exact, mask=inside)
+            if PLACED:
+                exact = tl.reshape(exact, (BLOCK_M, BLOCK_K // 128, 4, 4, 2, 2, 2))  # thread, word, upper, half, pair
+                exact = tl.reshape(tl.permute(exact, (0, 1, 5, 3, 6, 2, 4)), (BLOCK_M, BLOCK_K))
+            tl.store(values + row * stride_values + k[None, :], exact, mask=(m < M)[:, None] & (k < stride_values))
 
 
 @triton.jit
@@ -174,13 +179,29 @@ def quantize(
     M, K = x.shape
     packed = torch.empty(M, K // 2 if pack else K, dtype=torch.uint8 if pack else torch.bfloat16, device=x.device)
     scale = torch.empty(M, K // 32, dtype=torch.uint8, device=x.device) if pack else packed
-    if x.numel():
-        block_m, block_k = (1, 1024) if M < 64 else (4, 512)
-        grid = (triton.cdiv(M, block_m), triton.cdiv(K, block_k))
-        addend = rounding.addend(E2M1)
-        tile = {"BLOCK_M": block_m, "BLOCK_K": block_k}
-        _quantize[grid](x, packed, scale, packed, M, K, x.stride(0), addend, pack, halves, **tile, **_early(halves))
+    _launch_quantize(x, packed, scale, rounding, PACK=pack, HALVES=halves, PLACED=False, **_early(halves))
     return packed, scale
+
+
+def quantize_placed(x: torch.Tensor, rounding: ScaleRounding) -> torch.Tensor:
+    """Launch, on sm_90 or later: (M, K) to the values of its MXFP4, (M, K to whole 128) bf16, as `moe_rows.place`."""
+    values = torch.empty(x.shape[0], -(-x.shape[1] // 128) * 128, dtype=torch.bfloat16, device=x.device)
+    _launch_quantize(x, values, values, rounding, PACK=False, HALVES=False, PLACED=True, **_early(True))
+    return values
+
+
+def _launch_quantize(
+    x: torch.Tensor, out: torch.Tensor, scale: torch.Tensor, rounding: ScaleRounding, **options: Any
+) -> None:
+    if x.numel() == 0:
+        return
+    M, K = x.shape
+    block_m, block_k = (1, 1024) if M < 64 else (4, 512)
+    grid = (triton.cdiv(M, block_m), triton.cdiv(K, block_k))
+    _quantize[grid](
+        x, out, scale, out, M, K, x.stride(0), out.stride(0), ADDEND=rounding.addend(E2M1), BLOCK_M=block_m,
+        BLOCK_K=block_k, **options,
+    )  # fmt: skip
 
 
 def gemm_of_dequantized(
