@@ -69,6 +69,7 @@ CONFIGS = [
         (True, 2, 16, 3), (True, 1, 64, 1), (True, 2, 32, 5), (False, 2, 128, 1), (False, 1, 128, 2), (False, 2, 64, 1),
     ]
 ]  # fmt: skip
+CONFIGS += [{**CONFIGS[3], "DEPTH": 4}, {**CONFIGS[4], "DEPTH": 4, "STAGES": 5}, {**CONFIGS[0], "DEPTH": 3}]
 
 
 @on_hopper
@@ -77,6 +78,19 @@ CONFIGS = [
 def test_every_way_to_tile(m, n, k, config, card):
     """More tiles than programs at the second shape, so that programs go on to another tile."""
     given = operands(m, n, k)
+    got = card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config)
+    assert error(got, float64_answer(*given)) < 5e-3
+    assert torch.equal(card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
+
+
+@on_hopper
+@pytest.mark.parametrize("scales", [torch.float32, torch.float8_e8m0fnu])
+def test_a_last_row_of_tiles_is_split_along_k(scales, card):
+    """The tiles past four rounds of 132."""
+    config = {"swap": False, "WARPGROUPS": 2, "BLOCK_N": 128, "GROUP_M": 4, "most_splits": 1, "STAGES": 3}
+    config["most_tail_splits"] = 8
+    given = operands(4100, 2112, 4112, scales)
+    assert card.rows_apart(33, 17, 33, card.multiprocessors(given[0].device), 8) == 2
     got = card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config)
     assert error(got, float64_answer(*given)) < 5e-3
     assert torch.equal(card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
@@ -103,6 +117,14 @@ def test_what_no_descriptor_takes_goes_the_portable_way(card):
 )
 def test_shares_of_k_fill_the_card(tiles, steps, programs, most, want, hopper):
     assert hopper.even_split(tiles, steps, programs, most) == want
+
+
+@pytest.mark.parametrize(
+    ("tiles_m", "tiles_n", "steps", "want"),
+    [(32, 17, 56, 1), (33, 4, 56, 0), (8, 144, 56, 0), (64, 64, 64, 0), (1, 17, 56, 0), (34, 4, 56, 1)],
+)
+def test_rows_of_tiles_that_would_leave_programs_idle(tiles_m, tiles_n, steps, want, hopper):
+    assert hopper.rows_apart(tiles_m, tiles_n, steps, 132, 8) == want
 
 
 def test_a_file_of_another_card_is_passed_over_with_a_note(monkeypatch, caplog):

@@ -39,7 +39,7 @@ def w8a8_triton_block_scaled_mm(
     On a device the fp8 dtype must be the arch's: e4m3fnuz on gfx942, e4m3fn elsewhere.
     On a device the same call gives the same bits, and a row's depend on M, not on the other rows: with another M, K may
     be summed in another order. Beside the answer a device holds, for M up to 128, at most 8 times 4 M N bytes of
-    partial sums, and else nothing.
+    partial sums; for more rows nothing but, on sm_90, the same for the last rows of the answer alone.
     Raises ValueError, before anything runs, for shapes, dtypes, devices or strides that do not fit. While torch
     compiles it is a custom op, which torch does not look into.
     """

@@ -25,9 +25,17 @@ def _fp32(scale):
 
 @gluon.jit
 def _place(
-    unit, M, N, steps, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, GROUP_M: gl.constexpr, SPLIT_K: gl.constexpr
+    unit,
+    M,
+    N,
+    steps,
+    BLOCK_M: gl.constexpr,
+    BLOCK_N: gl.constexpr,
+    GROUP_M: gl.constexpr,
+    SPLIT_K: gl.constexpr,
+    DEPTH: gl.constexpr,
 ):
-    """The tile of a unit of work, its share of the K steps and its split. Shares hold pairs of steps.
+    """The tile of a unit of work, its share of the K steps and its split. Shares hold whole DEPTHs of steps.
 
     Units of a split lie together. Tiles are in groups of GROUP_M rows of tiles, so that neighbours in time share
     operands in the L2 cache.
@@ -40,8 +48,8 @@ def _place(
     group_size = gl.minimum(tiles_m - group * GROUP_M, GROUP_M)
     tile_m = group * GROUP_M + (tile % (GROUP_M * tiles_n)) % group_size
     tile_n = (tile % (GROUP_M * tiles_n)) // group_size
-    pairs = gl.cdiv(steps, 2)
-    return tile_m, tile_n, pairs * split // SPLIT_K * 2, pairs * (split + 1) // SPLIT_K * 2, split
+    parts = gl.cdiv(steps, DEPTH)
+    return tile_m, tile_n, parts * split // SPLIT_K * DEPTH, parts * (split + 1) // SPLIT_K * DEPTH, split
 
 
 @gluon.jit
@@ -61,6 +69,7 @@ def _copy(
     SPLIT_K: gl.constexpr,
     STAGES: gl.constexpr,
     WARPGROUPS: gl.constexpr,
+    DEPTH: gl.constexpr,
 ):
     """The copying warp: fills each slot once the warpgroups have read it."""
     left_tiles, right_tiles, full, empty = slots
@@ -69,7 +78,7 @@ def _copy(
     slot = gl.to_tensor(0)
     phase = gl.to_tensor(1)  # nobody has to empty a slot that was never filled
     for unit in range(gl.program_id(0), units, gl.num_programs(0)):
-        tile_m, tile_n, first, last, _ = _place(unit, M, N, steps, _ROWS * WARPGROUPS, BLOCK_N, GROUP_M, SPLIT_K)
+        tile_m, tile_n, first, last, _ = _place(unit, M, N, steps, _ROWS * WARPGROUPS, BLOCK_N, GROUP_M, SPLIT_K, DEPTH)
         for step in range(first, last):
             barrier = full.index(slot)
             hopper.mbarrier.wait(empty.index(slot), phase)
@@ -127,6 +136,7 @@ def _multiply(
     SPLIT_K: gl.constexpr,
     STAGES: gl.constexpr,
     WARPGROUPS: gl.constexpr,
+    DEPTH: gl.constexpr,
 ):
     """A warpgroup: rows PART * 64 and on of each tile."""
     left_scale, right_scale, out = scales_and_out
@@ -141,7 +151,9 @@ def _multiply(
     slot = gl.to_tensor(0)
     phase = gl.to_tensor(0)
     for unit in range(gl.program_id(0), units, gl.num_programs(0)):
-        tile_m, tile_n, first, last, split = _place(unit, M, N, steps, _ROWS * WARPGROUPS, BLOCK_N, GROUP_M, SPLIT_K)
+        tile_m, tile_n, first, last, split = _place(
+            unit, M, N, steps, _ROWS * WARPGROUPS, BLOCK_N, GROUP_M, SPLIT_K, DEPTH
+        )
         row = (tile_m * WARPGROUPS + PART) * _ROWS
         m = row + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, layout))
         n = tile_n * BLOCK_N + gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, layout))
@@ -153,26 +165,29 @@ def _multiply(
             scales = right_scale + gl.minimum(n, N - 1) * stride_right_scale
             one = left_scale + gl.minimum(row // LEFT_ROWS, (M - 1) // LEFT_ROWS) * stride_left_scale
         sum_ = gl.zeros((_ROWS, BLOCK_N), gl.float32, layout)
-        even_scales = _load_scales(scales, one, first, steps, STEPS_PER_SCALE)
-        odd_scales = _load_scales(scales, one, first + 1, steps, STEPS_PER_SCALE)
-        # Two steps at a time: while the first product is added to the sum, the matrix unit makes the second.
-        for step in range(first, last, 2):
-            odd_slot, odd_phase = _next(slot, phase, STAGES)
+        loaded = _load_scales(scales, one, first, steps, STEPS_PER_SCALE)
+        loaded_next = _load_scales(scales, one, first + 1, steps, STEPS_PER_SCALE)
+        # DEPTH steps at a time: while one product is added to the sum, the matrix unit makes the next. Only the last
+        # one's sum keeps it waiting.
+        for step in range(first, last, DEPTH):
             hopper.mbarrier.wait(full.index(slot), phase)
-            hopper.mbarrier.wait(full.index(odd_slot), odd_phase)
-            even = _start(left_tiles.index(slot * WARPGROUPS + PART), right_tiles.index(slot), BLOCK_N, layout)
-            odd = _start(left_tiles.index(odd_slot * WARPGROUPS + PART), right_tiles.index(odd_slot), BLOCK_N, layout)
-            # The next two steps' scales are on their way meanwhile.
-            next_even = _load_scales(scales, one, step + 2, steps, STEPS_PER_SCALE)
-            next_odd = _load_scales(scales, one, step + 3, steps, STEPS_PER_SCALE)
-            even = hopper.warpgroup_mma_wait(1, deps=[even])
+            product = _start(left_tiles.index(slot * WARPGROUPS + PART), right_tiles.index(slot), BLOCK_N, layout)
+            for ahead in gl.static_range(1, DEPTH):
+                then, its_phase = _next(slot, phase, STAGES)
+                hopper.mbarrier.wait(full.index(then), its_phase)
+                coming = _start(left_tiles.index(then * WARPGROUPS + PART), right_tiles.index(then), BLOCK_N, layout)
+                # The scales of the step after are on their way meanwhile.
+                later = _load_scales(scales, one, step + ahead + 1, steps, STEPS_PER_SCALE)
+                product = hopper.warpgroup_mma_wait(1, deps=[product])
+                hopper.mbarrier.arrive(empty.index(slot), count=1)
+                sum_ = _add(sum_, product, loaded, LEFT_ROWS)
+                product, loaded, loaded_next, slot, phase = coming, loaded_next, later, then, its_phase
+            later = _load_scales(scales, one, step + DEPTH + 1, steps, STEPS_PER_SCALE)
+            product = hopper.warpgroup_mma_wait(0, deps=[product])
             hopper.mbarrier.arrive(empty.index(slot), count=1)
-            sum_ = _add(sum_, even, even_scales, LEFT_ROWS)
-            odd = hopper.warpgroup_mma_wait(0, deps=[odd])
-            hopper.mbarrier.arrive(empty.index(odd_slot), count=1)
-            sum_ = _add(sum_, odd, odd_scales, LEFT_ROWS)
-            even_scales, odd_scales = next_even, next_odd
-            slot, phase = _next(odd_slot, odd_phase, STAGES)
+            sum_ = _add(sum_, product, loaded, LEFT_ROWS)
+            loaded, loaded_next = loaded_next, later
+            slot, phase = _next(slot, phase, STAGES)
         if out_tiles is not None:
             tile = staged.index(PART)
             hopper.tma.store_wait(0)
@@ -214,6 +229,7 @@ def _gemm(
     SPLIT_K: gl.constexpr,
     STAGES: gl.constexpr,
     WARPGROUPS: gl.constexpr,  # 1 or 2
+    DEPTH: gl.constexpr,  # products between two waits for all of them: 2 or more
     num_warps: gl.constexpr,
 ):
     left_tiles = gl.allocate_shared_memory(left.dtype, [STAGES * WARPGROUPS, _ROWS, _BLOCK_K], left.layout)
@@ -242,10 +258,10 @@ def _gemm(
         gl.warp_specialize(
             [
                 (_multiply, (0, given, out_tiles, staged, slots, sizes, s_strides, c_strides, LEFT_ROWS, RIGHT_ROWS,
-                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS)),
+                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS, DEPTH)),
                 (_multiply, (1, given, out_tiles, staged, slots, sizes, s_strides, c_strides, LEFT_ROWS, RIGHT_ROWS,
-                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS)),
-                (_copy, (left, right, slots, sizes, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS)),
+                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS, DEPTH)),
+                (_copy, (left, right, slots, sizes, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS, DEPTH)),
             ],
             [4, 1],
             [240, 24],
@@ -254,8 +270,8 @@ def _gemm(
         gl.warp_specialize(
             [
                 (_multiply, (0, given, out_tiles, staged, slots, sizes, s_strides, c_strides, LEFT_ROWS, RIGHT_ROWS,
-                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS)),
-                (_copy, (left, right, slots, sizes, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS)),
+                             STEPS_PER_SCALE, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS, DEPTH)),
+                (_copy, (left, right, slots, sizes, BLOCK_N, GROUP_M, SPLIT_K, STAGES, WARPGROUPS, DEPTH)),
             ],
             [1],
             [24],

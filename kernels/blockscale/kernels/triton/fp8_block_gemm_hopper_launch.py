@@ -39,6 +39,30 @@ def fp8_block_gemm(
     """Launch: (M, N) in `dtype`. `config` is an entry of configs/fp8_block_gemm_hopper; see `serves`."""
     (M, K), N = A.shape, B.shape[0]
     out = torch.empty(M, N, dtype=dtype, device=A.device)
+    if splits := config.get("most_tail_splits"):
+        height = _ROWS * config["WARPGROUPS"]
+        tiles = triton.cdiv(M, height), triton.cdiv(N, config["BLOCK_N"])
+        start = M - rows_apart(*tiles, triton.cdiv(K, _BLOCK_K), multiprocessors(A.device), splits) * height
+        _product(A[:start], B, As[:start], Bs, block_n, block_k, out[:start], config)
+        if start < M:
+            tail = {**config, "most_splits": splits}
+            _product(A[start:], B, As[start:], Bs, block_n, block_k, out[start:], tail)
+        return out
+    return _product(A, B, As, Bs, block_n, block_k, out, config)
+
+
+def _product(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    As: torch.Tensor,
+    Bs: torch.Tensor,
+    block_n: int,
+    block_k: int,
+    out: torch.Tensor,
+    config: dict[str, Any],
+) -> torch.Tensor:
+    """Launch: the product into `out`, all of its tiles split along K alike."""
+    (M, K), N = A.shape, B.shape[0]
     operands = [(A, As, 1, M, N), (B, Bs, block_n, N, 1)]  # with rows per scale, rows, and the stride of C over them
     if config["swap"]:
         operands.reverse()
@@ -47,7 +71,8 @@ def fp8_block_gemm(
     tiles = triton.cdiv(m, _ROWS * warpgroups) * triton.cdiv(n, block_n_tile)
     programs = multiprocessors(A.device) * config.get("PROGRAMS", 1)
     split_k = config.get("SPLIT_K") or even_split(tiles, triton.cdiv(K, _BLOCK_K), programs, config["most_splits"])
-    split_k = min(split_k, triton.cdiv(K, 2 * _BLOCK_K))  # a share holds at least one pair of steps
+    depth = config.get("DEPTH", 2)
+    split_k = min(split_k, triton.cdiv(K, depth * _BLOCK_K))
     partial = out if split_k == 1 else torch.empty(split_k, M, N, dtype=torch.float32, device=A.device)
     # Tiles of C go out through shared memory, where rows are aligned and a tile is small enough.
     by_tiles = split_k == 1 and not config["swap"] and out.itemsize == 2 and N * out.itemsize % _ALIGNMENT == 0
@@ -76,6 +101,7 @@ def fp8_block_gemm(
         SPLIT_K=split_k,
         STAGES=config["STAGES"],
         WARPGROUPS=warpgroups,
+        DEPTH=depth,
         num_warps=4,
         launch_pdl=True,
         **options,
@@ -92,6 +118,20 @@ def even_split(tiles: int, steps: int, programs: int, most: int) -> int:
         return rounds * (triton.cdiv(steps, split) + _STEPS_OF_A_UNIT) + (_STEPS_OF_THE_SUM if split > 1 else 0)
 
     return min(range(1, min(most, steps) + 1), key=cost)
+
+
+@functools.cache
+def rows_apart(tiles_m: int, tiles_n: int, steps: int, programs: int, most: int) -> int:
+    """How many of the last rows of tiles are done sooner apart, split along K, since they would be a round in which few
+    programs have work; 0 where that gains less than a twentieth."""
+
+    def cost(rows: int, split: int) -> int:
+        return triton.cdiv(rows * tiles_n * split, programs) * (triton.cdiv(steps, split) + _STEPS_OF_A_UNIT)
+
+    rest = tiles_m - tiles_m * tiles_n // programs * programs // tiles_n
+    apart = cost(tiles_m - rest, 1) + cost(rest, even_split(rest * tiles_n, steps, programs, most))
+    apart += _STEPS_OF_THE_SUM + _STEPS_OF_A_UNIT
+    return rest if 0 < rest < tiles_m and apart < 0.95 * cost(tiles_m, 1) else 0
 
 
 @functools.cache
