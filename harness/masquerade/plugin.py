@@ -59,6 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from masquerade.pytest_plugin import contract_items
 
         contract_items.add_configuration(config)
+    config.addinivalue_line(
+        "markers",
+        "hardware: the tests whose marks need hardware that not every host has; nobody sets it, -m chooses by it",
+    )
     for platform, example in HARDWARE.items():
         config.addinivalue_line(
             "markers",

@@ -24,6 +24,11 @@ class Need:
         archs = frozenset(archs)
         return all(any(condition.accepts(archs) for condition in mark) for mark in self.marks if mark)
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether every host meets it."""
+        return self.platform == "cpu" and not any(self.marks)
+
     def met(self) -> bool:
         return any(self.met_by(device.archs) for device in hardware(self.platform).devices)
 
@@ -85,11 +90,16 @@ def _required(texts: Sequence[str]) -> list[Required]:
 
 
 def apply(items: Sequence[pytest.Item], required: Sequence[str]) -> None:
-    """Skip the tests whose hardware is not here, or mark them to fail. Raises pytest.UsageError for wrong marks."""
+    """Skip the tests whose hardware is not here, or mark them to fail; those that need any are marked `hardware`.
+
+    Raises pytest.UsageError for wrong marks.
+    """
     asked, problems = _required(required), []
     for item in items:
         needs, wrong = _needs(item)
         problems += wrong
+        if needs and not any(need.everywhere for need in needs):
+            item.add_marker(pytest.mark.hardware)
         if wrong or not needs or any(need.met() for need in needs):
             continue
         reason = f"needs {' or '.join(map(str, needs))}; here: " + "; ".join(

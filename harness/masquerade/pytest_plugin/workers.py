@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from masquerade.report.reading import record_of
-from masquerade.stage.record import Level, Record
+if TYPE_CHECKING:
+    from masquerade.stage.record import Level, Record
+
 
 #: Names the folder among what a worker is given.
 _KEY = "masquerade_shared"
@@ -89,6 +90,8 @@ class Shared:
         file = self._file("record", id)
         if file is None:
             return None
+        from masquerade.report.reading import record_of
+
         try:
             record = record_of(json.loads(file.read_text(encoding="utf-8")), dict(levels))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

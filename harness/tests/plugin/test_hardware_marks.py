@@ -219,3 +219,34 @@ def test_later_archs_count_by_number() -> None:
     assert parse("cuda", "sm_90+").accepts({"sm_103"})
     assert not parse("cuda", "sm_103+").accepts({"sm_90"})
     assert not parse("cuda", "sm_90+").accepts({sys.platform})
+
+
+def test_the_tests_that_need_hardware_are_chosen_by_one_mark(pytester, run) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_plain(): pass
+
+        @pytest.mark.cpu
+        def test_any_cpu(): pass
+
+        @pytest.mark.cpu
+        @pytest.mark.cuda
+        def test_any_cpu_or_cuda(): pass
+
+        @pytest.mark.cpu("amx_tile")
+        def test_amx(): pass
+
+        @pytest.mark.cuda
+        def test_cuda(): pass
+
+        @pytest.mark.parametrize("way", [1, pytest.param(2, marks=pytest.mark.xpu)])
+        def test_ways(way): pass
+        """
+    )
+    with_hardware = ["test_amx", "test_cuda", "test_ways[2]"]
+    without = ["test_plain", "test_any_cpu", "test_any_cpu_or_cuda", "test_ways[1]"]
+    for expression, names in (("hardware", with_hardware), ("not hardware", without)):
+        told = run("-m", expression, "--co", "-q", "--strict-markers").outlines
+        assert [line.partition("::")[2] for line in told if "::" in line] == names
