@@ -123,23 +123,38 @@ def source_line(file: str, line: int) -> str:
     return linecache.getline(file, line).strip()[:300] if line > 0 and _is_source(file) else ""
 
 
+def _tree(file: str) -> ast.Module | None:
+    """What `file` says; None where it cannot be had or is no Python."""
+    if not _is_source(file):
+        return None
+    try:
+        with open(file, "rb") as source:
+            return parsed(source.read())
+    except OSError:
+        return None
+
+
 @lru_cache(maxsize=256)
 def _decorator_lines(file: str) -> frozenset[int]:
     """Lines of `file` that are part of a decorator."""
-    if not _is_source(file):
-        return frozenset()
-    try:
-        with open(file, "rb") as source:
-            tree = parsed(source.read())
-    except OSError:
-        tree = None
-    if tree is None:
-        return frozenset()
+    tree = _tree(file)
     lines: set[int] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         for decorator in getattr(node, "decorator_list", ()):
             lines.update(range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1))
     return frozenset(lines)
+
+
+@lru_cache(maxsize=256)
+def _class_at(file: str, line: int) -> str:
+    """The innermost class of `file` around `line`, by its own name; "" where there is none."""
+    tree = _tree(file)
+    around = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: node.lineno).name if around else ""
 
 
 def past_decorators(file: str, line: int) -> int:
@@ -184,8 +199,12 @@ def probe_name(stack: Sequence[Frame], places: Places, probe: str) -> str:
             outermost = frame
         elif not places.in_stdlib(frame.file):
             break
-    if outermost is None or outermost.function.startswith("__"):
+    if outermost is None:
         return probe
+    if outermost.function.startswith("__"):
+        # An object is made or used: by the name of its class.
+        made = _class_at(outermost.file, outermost.line)
+        return f"{outermost.module}.{made}" if made else probe
     if outermost.function == "<module>":
         return outermost.module
     return f"{outermost.module}.{outermost.function}"

@@ -111,6 +111,15 @@ def test_a_probe_is_called_by_the_name_that_foreign_code_used() -> None:
     assert probe_name([mine, frame("/site/torch/x.py", 3, "__init__", "torch.x")], PLACES, "p") == "p"
 
 
+def test_an_object_of_torchs_is_called_by_its_class(tmp_path: Path) -> None:
+    source = "class A:\n  class autocast:\n    def __init__(self):\n      init()\n\n\ndef __getattr__(_):\n  init()\n"
+    root = write(tmp_path, {"torch/amp.py": source})
+    places = Places(("/app/pkg",), (), str(root / "torch"))
+    mine, file = frame("/app/pkg/a.py", 4), str(root / "torch/amp.py")
+    assert probe_name([mine, frame(file, 4, "__init__", "torch.amp")], places, "p") == "torch.amp.autocast"
+    assert probe_name([mine, frame(file, 8, "__getattr__", "torch.amp")], places, "p") == "p"
+
+
 def test_who_acts() -> None:
     mine = frame("/app/pkg/a.py", 4, module="pkg.a")
     subprocess = frame("/lib/python3.11/subprocess.py", 10, "run", "subprocess")
