@@ -22,8 +22,8 @@ _STACK = "Stack (most recent call first):"
 _QUOTE = "    | "
 
 
-def detailed(group: Group) -> Text:
-    """A finding of level error, in some lines."""
+def detailed(group: Group, shared: str = "") -> Text:
+    """A finding of level error, in some lines. Names of machines go without `shared`, which was told of them all."""
     finding = group.finding
     text = Text(finding.kind, style="bold red")
     text.append(f"  {clip(clean(finding.what))}", style="bold")
@@ -41,8 +41,8 @@ def detailed(group: Group) -> Text:
     for follows in group.consequences:
         says = next(iter(_messages(follows)), "")
         what = clip(clean(follows.finding.what))
-        _append(text, f"    then {what} on {_names(follows.machines)}{f': {says}' if says else ''}", "dim")
-    _append(text, f"    on {_names(group.machines)}")
+        _append(text, f"    then {what} on {_names(follows.machines, shared)}{f': {says}' if says else ''}", "dim")
+    _append(text, f"    on {_names(group.machines, shared)}")
     _append(text, f"    in {_modules(group.subjects)}")
     if group.contracts:
         _append(text, f"    breaks {', '.join(map(clean, group.contracts))}")
@@ -61,11 +61,11 @@ def brief(group: Group) -> Text:
     return text
 
 
-def quiet(group: Group) -> Text:
+def quiet(group: Group, shared: str = "") -> Text:
     """A finding of level warn, on one line."""
     finding = group.finding
     where = f"  {clean(str(finding.blame))}" if finding.blame else ""
-    reach = f"{plural(len(group.subjects), 'module')} on {_names(group.machines)}"
+    reach = f"{plural(len(group.subjects), 'module')} on {_names(group.machines, shared)}"
     return Text(f"  {finding.kind}  {clip(clean(finding.what))}{where}  ({reach})", style="dim")
 
 
@@ -81,8 +81,8 @@ def _messages(group: Group) -> Iterable[str]:
         yield f"... and {len(shown) - 2} other messages"
 
 
-def _names(machines: Sequence[str]) -> str:
-    return ", ".join(clean(machine) for machine in machines)
+def _names(machines: Sequence[str], shared: str) -> str:
+    return ", ".join(clean(machine).removesuffix(shared) for machine in machines)
 
 
 def _modules(subjects: Sequence[str]) -> str:

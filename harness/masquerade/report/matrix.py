@@ -22,8 +22,7 @@ def tables(rows: Sequence[Row], results: Results, console: Console) -> Iterator[
     """The matrix in as many blocks of machines as the width asks for, then what its short names mean."""
     room = console.width - _NAME_WIDTH
     found = columns(rows, results.machines, room)
-    shared = shared_variant(results.machines)
-    if shared and not found[0].machines[0].endswith(shared):
+    if shared := told_once(rows, results, console):
         yield Text(f"each machine with {clean(shared)}", style="dim")
     for block in blocks(found, room):
         yield _table(rows, block, console.width - sum(column.width for column in block))
@@ -34,6 +33,13 @@ def tables(rows: Sequence[Row], results: Results, console: Console) -> Iterator[
     meanings = [f"{SHORT[kind]} = {kind}" for kind in SEVERITY if SHORT.get(kind) in used]
     if meanings:
         yield Text(", ".join(meanings), style="dim")
+
+
+def told_once(rows: Sequence[Row], results: Results, console: Console) -> str:
+    """What the matrix says of all machines in one line, so that their names go without it. Empty if nothing."""
+    shared = shared_variant(results.machines)
+    found = columns(rows, results.machines, console.width - _NAME_WIDTH) if shared else []
+    return "" if not found or found[0].machines[0].endswith(shared) else shared
 
 
 def _table(rows: Sequence[Row], block: Sequence[Column], room: int) -> Table:

@@ -13,7 +13,7 @@ from masquerade.contracts.golden import lines
 from masquerade.report import launches, standins
 from masquerade.report.findings import brief, detailed, quiet
 from masquerade.report.groups import Group, beside_tables, distinct
-from masquerade.report.matrix import tables
+from masquerade.report.matrix import tables, told_once
 from masquerade.report.results import Results
 from masquerade.report.rows import matrix_rows
 from masquerade.report.text import clean, plural
@@ -33,13 +33,14 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
     alike = [group for group in errors if group.alike]
     warnings = [group for group in told if group.level == "warn"]
 
+    shared = ""
     if results.records and not results.is_command:
-        _matrix(console, results, platforms, every)
+        shared = _matrix(console, results, platforms, every)
     for group in platforms:
-        console.print(detailed(group), soft_wrap=True)
+        console.print(detailed(group, shared), soft_wrap=True)
         console.print()
     _list(console, Text("Fails alike on all machines: not a platform's doing", style="bold"), map(brief, alike))
-    _list(console, Text("Warnings", style="dim bold"), map(quiet, warnings))
+    _list(console, Text("Warnings", style="dim bold"), (quiet(group, shared) for group in warnings))
     launched = launches.table(results)
     if launched is not None:
         console.print(launched)
@@ -53,12 +54,15 @@ def show(results: Results, console: Console, *, every: bool = False) -> None:
     console.print(closing_line(results, groups), soft_wrap=True)
 
 
-def _matrix(console: Console, results: Results, platforms: list[Group], every: bool) -> None:
-    parts = list(tables(matrix_rows(results, platforms, every=every), results, console))
+def _matrix(console: Console, results: Results, platforms: list[Group], every: bool) -> str:
+    """Print the matrix. Gives what it says of all machines at once."""
+    rows = matrix_rows(results, platforms, every=every)
+    parts = list(tables(rows, results, console))
     for part, following in zip(parts, [*parts[1:], None], strict=True):
         console.print(part)
         if isinstance(part, Table) or following is None:
             console.print()
+    return told_once(rows, results, console)
 
 
 def _list(console: Console, title: Text, lines: Iterable[Text]) -> None:

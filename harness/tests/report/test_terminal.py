@@ -143,8 +143,18 @@ def test_what_all_machines_have_is_told_once_where_room_is_short(check, results,
     matrix = printed(run).partition("device-init  torch")[0]
     assert matrix.startswith("each machine with -bitsandbytes-liger_kernel\n")
     assert re.search(r"^ +h100 +mi300x +b580 +epyc-9655$", matrix, re.M)
+    assert "    on h100, mi300x, b580, epyc-9655\n" in printed(run)
     wide = printed(run, width=200)
+    assert "    on h100-bitsandbytes-liger_kernel, mi300x-bits" in wide
     assert "each machine" not in wide and re.search(r"^ +h100-bitsandbytes-liger_kernel +mi300x-bits", wide, re.M)
+
+
+def test_a_warning_names_machines_as_the_matrix_does(check, results, device_init, machines) -> None:
+    many = tuple(replace(machine, id=f"{machine.id}-bitsandbytes-liger_kernel") for machine in machines)
+    warning = replace(device_init, kind="thread", what="worker")
+    run = results([check("badpkg", many[0].id, device_init, warning), check("badpkg", many[1].id)], machines=many)
+    assert "(1 module on h100)" in printed(run)
+    assert "(1 module on h100-bitsandbytes-liger_kernel)" in printed(run, width=200)
 
 
 def test_short_names_come_before_shared_columns(check, results, device_init, machines) -> None:
