@@ -7,6 +7,7 @@ out outside the call; so are the scales of activations, which a quantization ker
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from blockscale.kernels import fp8_block_gemm as fp8
 from blockscale.kernels.moe_router import Router, route
 from blockscale.kernels.moe_routing import local_experts
 from blockscale.kernels.mxfp4_moe import _Problem, _triton, mxfp4_moe_from_logits
-from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant
+from blockscale.kernels.ocp_mx_linear import ROUNDING, gemm_with_dynamic_quant
 from blockscale.kernels.swiglu import SWIGLU_OAI
 from blockscale.layouts import cublas
 
@@ -157,6 +158,44 @@ def _bf16_k3(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> Call
     return lambda: rounded @ wide.T
 
 
+def _humming_k3(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> Call:
+    """humming, and before it blockscale's kernel that rounds x, for humming has none."""
+    from humming import ops
+    from humming.schema import HummingInputSchema, HummingWeightSchema
+    from humming.transform import prepare_and_transform_humming_tensors
+    from humming.tune import get_heuristics_config
+
+    from blockscale.kernels.triton.ocp_mx_linear import quantize
+
+    (rows, k), n = x.shape, weight.shape[0]
+    layer, tensors = prepare_and_transform_humming_tensors(
+        tensors={"weight": weight.view(torch.int32), "weight_scale": scale.view(torch.float8_e8m0fnu)},
+        shape_n=n, shape_k=k,
+        weight_schema=HummingWeightSchema(
+            b_dtype="float4e2m1", bs_dtype="float8e8m0", weight_scale_group_size=32, weight_scale_type="group"
+        ),
+        input_schema=HummingInputSchema(),
+        num_experts=None, pad_n_to_multiple=256, pad_k_to_multiple=128, torch_dtype=_BF16, device=x.device,
+    )  # fmt: skip
+    tuning = get_heuristics_config(layer, shape_m=rows, use_m_major_input_scale=False, gemm_type="dense")
+    how = {
+        "layer_config": layer.to_str(),
+        "compute_config": json.dumps({"gemm_type": "dense", "use_f16_accum": False, "use_batch_invariant": False}),
+        "tuning_config": json.dumps(tuning),
+        "weight": tensors["weight"], "weight_scale": tensors["weight_scale"],
+        "weight_scale_2": tensors.get("weight_scale_2"),
+        "locks": torch.zeros(4096, dtype=torch.int32, device=x.device),
+    }  # fmt: skip
+
+    def call() -> torch.Tensor:
+        out = torch.empty(rows, n, dtype=_BF16, device=x.device)
+        values, _ = quantize(x, ROUNDING, pack=False)
+        ops.humming_gemm(inputs=values, outputs=out, input_scale=None, **how)
+        return out
+
+    return call
+
+
 PEERS: dict[str, dict[str, tuple[Callable[..., Call], str]]] = {
     "k1": {
         "blockscale": (_ours_k1, "triton"),
@@ -173,6 +212,7 @@ PEERS: dict[str, dict[str, tuple[Callable[..., Call], str]]] = {
     "k3": {
         "blockscale": (_ours_k3, "triton"),
         "bf16 matmul": (_bf16_k3, "torch"),
+        "humming": (_humming_k3, "humming"),
     },
 }
 """Per job: a peer's name, what makes its call, and the package that it needs."""

@@ -89,8 +89,8 @@ def test_a_last_row_of_tiles_is_split_along_k(scales, card):
     """The tiles past four rounds of 132."""
     config = {"swap": False, "WARPGROUPS": 2, "BLOCK_N": 128, "GROUP_M": 4, "most_splits": 1, "STAGES": 3}
     config["most_tail_splits"] = 8
-    given = operands(4100, 2112, 4112, scales)
-    assert card.rows_apart(33, 17, 33, card.multiprocessors(given[0].device), 8) == 2
+    given = operands(4100, 2112, 7184, scales)
+    assert card.rows_apart(33, 17, 57, card.multiprocessors(given[0].device), 8) == 2
     got = card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config)
     assert error(got, float64_answer(*given)) < 5e-3
     assert torch.equal(card.fp8_block_gemm(*given, 128, 128, torch.bfloat16, config), got)
@@ -121,7 +121,16 @@ def test_shares_of_k_fill_the_card(tiles, steps, programs, most, want, hopper):
 
 @pytest.mark.parametrize(
     ("tiles_m", "tiles_n", "steps", "want"),
-    [(32, 17, 56, 1), (33, 4, 56, 0), (8, 144, 56, 0), (64, 64, 64, 0), (1, 17, 56, 0), (34, 4, 56, 1)],
+    [
+        (32, 17, 56, 1),
+        (33, 17, 57, 2),
+        (33, 17, 33, 0),
+        (33, 4, 56, 0),
+        (8, 144, 56, 0),
+        (64, 64, 64, 0),
+        (1, 17, 56, 0),
+        (34, 4, 56, 1),
+    ],
 )
 def test_rows_of_tiles_that_would_leave_programs_idle(tiles_m, tiles_n, steps, want, hopper):
     assert hopper.rows_apart(tiles_m, tiles_n, steps, 132, 8) == want

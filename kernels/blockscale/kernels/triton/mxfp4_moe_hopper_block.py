@@ -59,20 +59,6 @@ def any_large(scales, count):
 
 
 @gluon.jit
-def any_large_between(scales, base, rows, words, first, last):
-    """Whether in rows from `base` on, 64 of them, one of the bytes of words `first` to `last` is above LARGEST."""
-    layout: gl.constexpr = gl.BlockedLayout([1, 1], [4, 8], [4, 1], [1, 0])
-    row = gl.minimum(base + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, layout)), rows - 1)
-    start = scales.to(gl.pointer_type(gl.int32), bitcast=True) + gl.expand_dims(row, 1) * words
-    found = gl.zeros((_ROWS, 8), gl.int32, layout)
-    for word in range(first, last, 8):
-        index = gl.expand_dims(word + gl.arange(0, 8, layout=gl.SliceLayout(0, layout)), 0)
-        value = gl.load(start + index, mask=index < last, other=0)
-        found = found | (((value & 0x7F7F7F7F) + 0x7F7F7F7F) & value)
-    return gl.max(gl.max((found & -0x7F7F7F80 != 0).to(gl.int32), 1), 0) > 0
-
-
-@gluon.jit
 def load_scales(pointers, step, blocks):
     """One step's scales, (64, 4). Past K zero, which stands for a finite number, and x is zero there."""
     block = step * (_BLOCKS) + gl.arange(0, _BLOCKS, layout=gl.SliceLayout(0, pointers.type.layout))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from blockscale.kernels.triton.gluon import copy_in, gl, gluon, hopper, let_next_start, wait_for_previous
 from blockscale.kernels.triton.mxfp4_hopper_steps import multiply_steps, next_slot, place_of
-from blockscale.kernels.triton.mxfp4_moe_hopper_block import any_large_between, store
+from blockscale.kernels.triton.mxfp4_moe_hopper_block import store
 
 _ROWS = gl.constexpr(64)  # of weights to a warpgroup
 _GROUP = gl.constexpr(128)  # columns of one step
@@ -75,7 +75,6 @@ def _multiply(
     tokens,
     stride_split,
     BLOCK_T: gl.constexpr,
-    ASKS: gl.constexpr,
     SPLIT_K: gl.constexpr,
     STAGES: gl.constexpr,
     WARPGROUPS: gl.constexpr,
@@ -87,22 +86,11 @@ def _multiply(
     for unit in range(gl.program_id(0), units, gl.num_programs(0)):
         tile, row_tile, first, last, split = place_of(unit, tiles, row_tiles, steps, SPLIT_K)
         base = (row_tile * WARPGROUPS + PART) * _ROWS
-        if ASKS:
-            if any_large_between(scale, base, sizes[0], sizes[4] // 4, first, last):
-                sum_, slot, phase = multiply_steps(
-                    PART, scale, slots, slot, phase, base, first, last, sizes, True, False, False, BLOCK_T, 1, STAGES,
-                    WARPGROUPS,
-                )  # fmt: skip
-            else:
-                sum_, slot, phase = multiply_steps(
-                    PART, scale, slots, slot, phase, base, first, last, sizes, False, False, False, BLOCK_T, 1, STAGES,
-                    WARPGROUPS,
-                )  # fmt: skip
-        else:
-            sum_, slot, phase = multiply_steps(
-                PART, scale, slots, slot, phase, base, first, last, sizes, True, False, False, BLOCK_T, 1, STAGES,
-                WARPGROUPS,
-            )  # fmt: skip
+        # Looking first whether a scale is large, as the MoE does, costs more here than it saves.
+        sum_, slot, phase = multiply_steps(
+            PART, scale, slots, slot, phase, base, first, last, sizes, True, False, False, BLOCK_T, 1, STAGES,
+            WARPGROUPS,
+        )  # fmt: skip
         start = tile * BLOCK_T
         span = (start, gl.minimum(start + BLOCK_T, tokens), split)
         to = out + split.to(gl.int64) * stride_split
@@ -123,7 +111,6 @@ def _gemm(
     steps,  # of K, by _GROUP
     stride_split,
     BLOCK_T: gl.constexpr,
-    ASKS: gl.constexpr,  # look first whether a scale is above 2: rows of scales are whole words
     SPLIT_K: gl.constexpr,
     STAGES: gl.constexpr,
     WARPGROUPS: gl.constexpr,  # 1 or 2
@@ -145,9 +132,9 @@ def _gemm(
     if WARPGROUPS == 2:
         gl.warp_specialize(
             [
-                (_multiply, (0, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, ASKS, SPLIT_K,
+                (_multiply, (0, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, SPLIT_K,
                              STAGES, WARPGROUPS)),
-                (_multiply, (1, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, ASKS, SPLIT_K,
+                (_multiply, (1, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, SPLIT_K,
                              STAGES, WARPGROUPS)),
                 (_copy, (weight, x, slots, sizes, units, tiles, BLOCK_T, SPLIT_K, STAGES, WARPGROUPS)),
             ],
@@ -157,7 +144,7 @@ def _gemm(
     else:
         gl.warp_specialize(
             [
-                (_multiply, (0, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, ASKS, SPLIT_K,
+                (_multiply, (0, scale, out, slots, sizes, units, tiles, M, stride_split, BLOCK_T, SPLIT_K,
                              STAGES, WARPGROUPS)),
                 (_copy, (weight, x, slots, sizes, units, tiles, BLOCK_T, SPLIT_K, STAGES, WARPGROUPS)),
             ],

@@ -14,7 +14,6 @@ from blockscale.kernels.triton.fp8_block_gemm_hopper_launch import even_split, m
 from blockscale.kernels.triton.gluon import gl, triton
 
 _ROWS, _GROUP = 64, 128  # rows of weights for each warpgroup; columns of one step
-_MOST_TO_ASK = 64  # tokens of a tile for which scales are looked at before: more hide what large ones cost
 _ALIGNMENT = 16  # bytes: of a descriptor's base and row stride (CUDA driver API, cuTensorMapEncodeTiled)
 
 
@@ -58,7 +57,6 @@ def gemm(
         steps,
         M * N,
         BLOCK_T=size,
-        ASKS=size <= _MOST_TO_ASK and K % 128 == 0 and scale.data_ptr() % 4 == 0 and config.get("ASKS", True),
         SPLIT_K=split_k,
         STAGES=config["STAGES"],
         WARPGROUPS=warpgroups,
