@@ -74,7 +74,7 @@ def _grouped_gemm(
     activation: SwiGLU | None,
     config: dict[str, Any],
 ) -> None:
-    """Launch: `columns` of `out`, with an activation in the order of `moe_gather.place`."""
+    """Launch: `columns` of `out`, with an activation in the order of `moe_rows.place`."""
     gated, concatenated = activation is not None, activation is not None and not activation.interleaved
     experts, rows, _ = weight.shape
     warpgroups, few = config["WARPGROUPS"], config.get("SMALL_T", 0)
