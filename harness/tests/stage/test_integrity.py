@@ -53,9 +53,17 @@ def test_no_package_hides_what_its_modules_do(tmp_path: Path, tamper: str) -> No
         assert stage.agreement.differed == []
 
 
-def test_a_package_that_only_adds_names_is_shared(tmp_path: Path) -> None:
-    grows = f"import builtins, json\njson.mine = builtins.mine = 1\nopen({str(tmp_path / 'log')!r}, 'a').write('x')\n"
-    files = {f"adds/m{number}.py": "assert mine\n" for number in range(WORTH)}
+@pytest.mark.parametrize(
+    "harmless, sees",
+    [
+        ("import builtins, json\njson.mine = builtins.mine = 1\n", "assert mine\n"),
+        ("import time\ntime.tzset()\n", ""),
+    ],
+    ids=["names are added", "the time zone is read again"],
+)
+def test_a_package_that_changes_nothing_that_serves_is_shared(tmp_path: Path, harmless: str, sees: str) -> None:
+    grows = f"{harmless}open({str(tmp_path / 'log')!r}, 'a').write('x')\n"
+    files = {f"adds/m{number}.py": sees for number in range(WORTH)}
     write(tmp_path, {"adds/__init__.py": grows, **files})
     checks = [Check(f"adds.m{n}", machines.resolve("cpu"), path=(str(tmp_path),)) for n in range(WORTH)]
     with Stage() as stage:
