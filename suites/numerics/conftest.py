@@ -29,15 +29,16 @@ def pytest_report_header() -> str:
 @pytest.fixture(autouse=True)
 def _poisoned_memory():
     """Fill what torch.empty gives with NaN, so that an element that a kernel does not write shows."""
-    torch.use_deterministic_algorithms(True)
+    # torch.use_deterministic_algorithms does the same, and imports all of torch._inductor for it.
+    torch.set_deterministic_debug_mode("error")
     yield
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")
 
 
 @pytest.fixture
 def as_in_service(_poisoned_memory):
     """Memory and torch's algorithms as they are in service, where a test is about bits, time or memory."""
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -24,8 +25,12 @@ class _Outcomes:
             self.failed[f"collecting {report.nodeid}"] = None
 
 
-def run(file: str, expression: str) -> dict[str, Any]:
-    """The names of the tests that failed, and how many passed, of those in `file` that -k `expression` chooses."""
+def run(file: str, expression: str, folder: str) -> dict[str, Any]:
+    """The names of the tests that failed, and how many passed, of those in `file` that -k `expression` chooses.
+
+    folder: what they test lies in it.
+    """
+    sys.path.insert(0, folder)
     outcomes = _Outcomes()
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=--import-mode=importlib"]
     status = pytest.main([file, "-k", expression, *options], plugins=[outcomes])

@@ -17,6 +17,9 @@ from .faults import ROOT, Fault, FaultError, copied
 HERE = Path(__file__).parent
 SOUND = "sound"
 
+#: What every run of tests imports, and nothing of blockscale's: once for them all.
+FIRST = ("pytest", "hypothesis", "numpy")
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -24,6 +27,12 @@ class Asked:
 
     check: Check
     case: Case | None
+
+    def on(self, folder: str, label: str) -> Check:
+        """The check on the copy in `folder`. Tests put it on their path themselves, so that one server serves all."""
+        if self.case is None:
+            return replace(self.check, args=(*self.check.args, folder), label=label)
+        return replace(self.check, path=(folder, *self.check.path), label=label)
 
     def judged(self, record: Record) -> Record:
         return self.case.judge(replace(record, id=self.case.id)) if self.case else record
@@ -67,7 +76,7 @@ class Runs:
                 for id, asked in self._selection(fault).items():
                     label = f"{copy}: {id}"
                     if label not in self._asked:
-                        check = replace(asked.check, path=(str(folder), *asked.check.path), label=label)
+                        check = asked.on(str(folder), label)
                         new[label] = self._asked[label] = replace(asked, check=check)
         self._answers = self.stage.run_all(asked.check for asked in new.values())
 
@@ -85,7 +94,7 @@ class Runs:
         """What is asked for a fault, by ids; nothing where its selection is of other worlds."""
         if not fault.by_contracts:
             arguments = (str(ROOT / fault.suite), fault.select)
-            check = Check("inside:run", resolve("here"), args=arguments, path=(str(HERE),), timeout=300)
+            check = Check("inside:run", resolve("here"), args=arguments, path=(str(HERE),), timeout=300, first=FIRST)
             return {f"{fault.suite} -k {fault.select!r}": Asked(check, None)} if "cpu" in self.worlds else {}
         cases = _cases(self.stage, fault.suite, fault.select)
         return {case.id: Asked(case.check, case) for case in cases if case.check.machine.platform in self.worlds}
