@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from blockscale.kernels.moe_router import Logits, Router, route
+
 from .ways import by
 
 pytestmark = by("interpreter", "device, not AMD's")
@@ -60,6 +62,33 @@ def test_rows_by_expert_and_columns_in_place(tokens, experts, top_k, hidden, int
 
     tail = inner_there[: len(order), place(torch.arange(inner.shape[1]))][:, intermediate:]
     assert (tail == 0).all(), "columns past I are multiplied, and must be zero"
+
+
+# The last two choose in a launch of their own: too many logits, and too many assignments.
+@pytest.mark.parametrize(
+    ("tokens", "experts", "top_k"), [(1, 128, 4), (16, 64, 8), (5, 6, 3), (20, 128, 4), (50, 8, 3)]
+)
+@pytest.mark.parametrize("with_map", [False, True])
+def test_from_logits_as_from_the_experts_chosen(tokens, experts, top_k, with_map, path):
+    generator = torch.Generator().manual_seed(tokens)
+    x = path.put(torch.randn(tokens, 96, generator=generator).bfloat16())
+    logits, router = path.put(torch.randn(tokens, experts, generator=generator)), Router(top_k)
+    mapped = path.put((torch.arange(experts) - experts // 4).clamp(min=-1).int()) if with_map else None
+    weights, ids = route(logits, router)
+
+    def sorted_and_gathered(ids, routed):
+        inner = path.put(torch.zeros(tokens * top_k, 128).bfloat16())
+        return gather.sort_and_gather(x, ids, mapped, experts, inner, 64, 8, early=False, routed=routed)
+
+    given = torch.full_like(weights, float("nan"))
+    rows, found = sorted_and_gathered(torch.full_like(ids, -7), (Logits(logits, router, None), given))
+    want, expected = sorted_and_gathered(ids, None)
+    count = int(expected.count)
+    held = int((expected.position >= 0).sum())
+    assert torch.equal(found.position, expected.position) and int(found.count) == count
+    assert torch.equal(found.tiles[: 3 * count], expected.tiles[: 3 * count])
+    assert torch.equal(rows[:held], want[:held])
+    assert torch.allclose(given, weights, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("splits", [1, 3])
