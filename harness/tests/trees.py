@@ -1,4 +1,4 @@
-"""Trees by themselves, beside forks of each check's own."""
+"""Trees and traces by themselves, beside forks of each check's own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ def told(record: Record) -> object:
 
 def by_a_tree_alone(stage: Stage, checks: list[Check]) -> dict[str, Record]:
     """What a tree says, without a confirmation, by the ids of checks alike in all but their module."""
+    return _alone(stage, checks, "tree")
+
+
+def by_a_trace_alone(stage: Stage, checks: list[Check]) -> dict[str, Record]:
+    """What a trace says, without a confirmation, by the ids of checks alike in all but their module; no doubts."""
+    return _alone(stage, checks, "trace")
+
+
+def _alone(stage: Stage, checks: list[Check], how: str) -> dict[str, Record]:
     stage.start(1)
     planned = {check.id: check for check in checks}
     server = stage.server(0)
     items = [[check.id, check.subject] for check in checks]
-    wire.send(server.socket, {"tree": stage.request(checks[0]), "items": items})
+    wire.send(server.socket, {how: stage.request(checks[0]), "items": items})
     grown = {}
     while not (reply := wire.receive(server.socket) or {"done": True}).get("done"):
         if "events" in reply:

@@ -10,6 +10,9 @@ from masquerade.machines import names, resolve
 from masquerade.stage import Check, Stage
 from masquerade.stage.client import blind
 
+#: What most modules import beside blockscale: once for a machine, if that leaves nothing but modules behind.
+FIRST = ("triton", "triton.experimental.gluon")
+
 MACHINES = [resolve(name) for name in names() if name != "here"]
 
 
@@ -22,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with Stage(jobs=2) as stage:
+    with Stage() as stage:
         assert not blind(stage.control())
         yield stage
 
@@ -33,6 +36,6 @@ def modules(stage: Stage) -> tuple[str, ...]:
 
 
 def test_importing_touches_nothing(stage: Stage, modules: tuple[str, ...], machine) -> None:
-    records = list(stage.scan(Check(module, machine) for module in modules))
+    records = list(stage.run_all(Check(module, machine, first=FIRST) for module in modules))
     assert len(records) == len(modules) > 30
     assert [(record.subject, finding) for record in records for finding in record.findings] == []

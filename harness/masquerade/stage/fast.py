@@ -40,6 +40,12 @@ KNOWN_ONE_IN = 200
 #: Fewer checks of one machine than this are not worth a tree.
 WORTH = 24
 
+#: So many are worth two traces, from which each of them is played.
+WORTH_A_TRACE = 300
+
+#: How often a trace may be cut down by its subjects before trees take its place.
+RETRACED = 3
+
 #: How often a tree may be cut down by its subjects before the rest is done without one.
 REGROWN = 40
 
@@ -90,6 +96,9 @@ class Worker:
     def work(self, group: Sequence[Check]) -> None:
         """Do all checks of a group."""
         left = {check.id: check for check in group}
+        for _ in range(RETRACED):
+            if len(left) < WORTH_A_TRACE or not self._may_be_traced(left) or self._trace(left):
+                break
         for _ in range(REGROWN):
             before = len(left)
             if not left or not self._grow(left) or len(left) == before:
@@ -97,6 +106,63 @@ class Worker:
         self._release()
         for check in left.values():
             self.put(self.flat(check))
+
+    def _may_be_traced(self, left: Mapping[str, Check]) -> bool:
+        """Whether what a trace cannot see or count does not matter to these checks."""
+        check = next(iter(left.values()))
+        return check.machine.platform != "here" and not check.measure and not check.memory
+
+    def _trace(self, left: dict[str, Check]) -> bool:
+        """Take the replies that two traces agree on, made in opposite orders: what is answered leaves `left`.
+
+        What one module leaves behind for another shows in one of the orders alone. False where a trace broke off.
+        """
+        digests: dict[str, str] = {}
+
+        def compared(reply: Mapping[str, Any]) -> bool:
+            digests.update(reply.get("digests") or {})
+            return True
+
+        def taken(reply: Mapping[str, Any]) -> bool:
+            if "part" in reply:
+                self._read[str(reply["part"])] = (unpacked(reply.get("reads")),)
+            name = str(reply.get("id"))
+            if name not in left or digests.get(name) != reply.get("digest"):
+                return True
+            check = left.pop(name)
+            return self._take(check, self._record(check, reply, self.stage.server(self.tree).facts))
+
+        backward = [*reversed(left.values())]
+        return self._traced(left, backward, True, compared) and self._traced(left, [*left.values()], False, taken)
+
+    def _traced(
+        self,
+        left: dict[str, Check],
+        checks: Sequence[Check],
+        digests: bool,
+        take: Callable[[Mapping[str, Any]], bool],
+    ) -> bool:
+        """Have `checks` traced, in that order. False where a check ended it, or where it is not to be believed."""
+        server = self.stage.server(self.tree)
+        at, reply = "", None
+        try:
+            server.socket.settimeout(checks[0].timeout + SILENCE)
+            items = [[check.id, check.subject] for check in checks]
+            request = {**self.stage.request(checks[0]), "digests": digests}
+            wire.send(server.socket, {"trace": request, "items": items})
+            while (reply := wire.receive(server.socket)) is not None and not reply.get("done"):
+                at = str(reply.get("busy", at))
+                if not take(reply):
+                    self.stage.replace(server)
+                    return True
+        except (wire.WireError, OSError):
+            reply = None
+        else:
+            server.socket.settimeout(None)
+        if reply is None:
+            self._flat_if_lost(left, at)
+            self.stage.replace(server)
+        return reply is not None
 
     def _grow(self, left: dict[str, Check]) -> bool:
         """Take the replies of one tree: what it answers leaves `left`, and so does a check that ended a part of it.
@@ -140,7 +206,10 @@ class Worker:
         record = self.stage.record(check, reply, facts)
         if record.reads is None:
             return record
-        return replace(record, reads=(*self._read.get(str(reply.get("base")), ()), *record.reads))
+        shared = reply.get("parts") or [reply.get("base")]
+        return replace(
+            record, reads=(*(part for name in shared for part in self._read.get(str(name), ())), *record.reads)
+        )
 
     def _flat_if_lost(self, left: dict[str, Check], at: str) -> None:
         """A check that was begun and not answered ended the process above it."""

@@ -20,7 +20,7 @@ from masquerade.stage.branch import descriptors, flush, native_threads, shared_m
 from masquerade.stage.dressed import Dressed, nobody
 from masquerade.stage.finders import Finders
 from masquerade.stage.integrity import seal
-from masquerade.stage.steps import FILE, Step, code, is_of
+from masquerade.stage.steps import FILE, Step, code, is_of, rows_of_an_import
 from masquerade.stage.units import NOTHING, Source, source_of
 from masquerade.watch.recorder import encoder, recorder
 
@@ -52,7 +52,7 @@ class Grown(Dressed):
         self._apart: dict[str, str] = {}
         self._forking = False
         self._threads = native_threads()
-        self._prefix = self._rows_of_an_import()
+        self._prefix = encoder()(rows_of_an_import(recorder(lambda text: True, {"now": "import"}).here))[1:-1].encode()
         self._hook()
         self._intact = seal()
 
@@ -142,25 +142,6 @@ class Grown(Dressed):
         return NOTHING if self._finders.answer_for(module) else source
 
     # -- events ----------------------------------------------------------------------------------------------------
-
-    def _rows_of_an_import(self) -> bytes:
-        """What stands in a stack above a module that `import_module` executes, as a log holds it."""
-        rows: list[Any] = []
-
-        class Finder:
-            @staticmethod
-            def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-                rows.extend(here())
-
-        here = recorder(lambda text: True, {"now": "import"}).here
-        sys.meta_path.insert(0, Finder)
-        try:
-            importlib.import_module("masquerade_is_imported_here")
-        except ImportError:
-            pass
-        finally:
-            sys.meta_path.remove(Finder)
-        return encoder()(rows)[1:-1].encode()
 
     def _replayed(self, module: str) -> list[bytes]:
         """The events of all shared steps, as they are where `module` makes them itself."""

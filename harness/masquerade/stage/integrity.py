@@ -25,8 +25,11 @@ _SERVING = (
 _TIME_ZONE = ("altzone", "daylight", "timezone", "tzname")
 
 
-def seal() -> Callable[[], bool]:
-    """Gives a function that says whether all is as it is now. What is added to a module does not count."""
+def seal(renewed: Callable[[Any], Any] = lambda code: code) -> Callable[[], bool]:
+    """Gives a function that says whether all is as it is now. What is added to a module does not count.
+
+    `renewed` gives the code that masquerade itself has put in the place of another.
+    """
     held: list[tuple[Mapping[str, Any], str, Any, Any]] = []
     for name, module in list(sys.modules.items()):
         if isinstance(module, ModuleType) and (name in _SERVING or name.partition(".")[0] == "masquerade"):
@@ -40,6 +43,7 @@ def seal() -> Callable[[], bool]:
     callbacks, handlers, timers = len(gc.callbacks), _handlers(), _timers()
     hooks = [0]
     sys.addaudithook(lambda event, args: hooks.append(1) if event == "sys.addaudithook" else None)
+    tools = _monitored()
     code_of, trace, profile, missing = _code, sys.gettrace, sys.getprofile, object()
 
     def intact() -> bool:
@@ -47,11 +51,13 @@ def seal() -> Callable[[], bool]:
             len(hooks) == 1
             and trace() is None
             and profile() is None
-            and not _monitored()
+            and _monitored() == tools
             and len(gc.callbacks) == callbacks
             and _handlers() == handlers
             and _timers() == timers
-            and all(space.get(key, missing) is value and code_of(value) is code for space, key, value, code in held)
+            and all(
+                space.get(key, missing) is value and code_of(value) is renewed(code) for space, key, value, code in held
+            )
         )
 
     return intact
@@ -61,10 +67,10 @@ def _code(value: Any) -> Any:
     return value.__code__ if type(value) is FunctionType else None
 
 
-def _monitored() -> bool:
-    """Whether somebody follows what is executed, on Python 3.12 and newer."""
+def _monitored() -> list[str | None]:
+    """Who follows what is executed, on Python 3.12 and newer."""
     monitoring: Any = getattr(sys, "monitoring", None)
-    return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))
+    return [monitoring.get_tool(tool) for tool in range(6)] if monitoring is not None else []
 
 
 def _handlers() -> list[Any]:

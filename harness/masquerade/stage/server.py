@@ -21,6 +21,7 @@ from masquerade.stage import child, disguise, log, pages, supervise, wire
 from masquerade.stage.branch import ended
 from masquerade.stage.dressed import Dressed, Wardrobe
 from masquerade.stage.places import loaded, where_things_lie
+from masquerade.stage.trace.process import Traced
 from masquerade.stage.tree import Item, Tree
 
 #: Descriptors that are a device: one that is open means somebody already touched it.
@@ -149,7 +150,7 @@ def loop(control: socket.socket, fresh: bool = False, dressed: Dressed | None = 
         request = wire.receive(control)
         if request is None:
             os._exit(0)
-        if "tree" in request:
+        if "tree" in request or "trace" in request:
             grow(request, control)
             supervise.end_descendants(wardrobe.pids)
             wire.send(control, {"done": True})
@@ -176,6 +177,9 @@ def grow(request: dict[str, Any], control: socket.socket) -> None:
     try:
         supervise.die_with_parent(parent)
         supervise.adopt_orphans()
+        if "trace" in request:
+            Traced(request["trace"], control, request["items"]).answer()
+            child._leave(0)
         shared = request["tree"]
         tree = Tree(shared, control, lambda asked, tree: answer(asked, tree.control, False, tree))
         gc.freeze()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +44,25 @@ def has(module: Any, names: tuple[str, ...]) -> bool:
         return not names
     space = vars(module)
     return all(name in space for name in names)
+
+
+def rows_of_an_import(here: Callable[[], list[Any]]) -> list[Any]:
+    """The stack above a module that `import_module` executes, as `here` reads it."""
+    rows: list[Any] = []
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+            rows.extend(here())
+
+    sys.meta_path.insert(0, Finder)
+    try:
+        importlib.import_module("masquerade_is_imported_here")
+    except ImportError:
+        pass
+    finally:
+        sys.meta_path.remove(Finder)
+    return rows
 
 
 #: Where the finders are defined that leave a package's modules to PathFinder. An editable install serves top-level

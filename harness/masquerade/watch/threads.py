@@ -6,23 +6,29 @@ Wrapped below `threading`, since a raw thread raises no audit event before Pytho
 from __future__ import annotations
 
 import _thread
+import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from masquerade.watch.recorder import Recorder
+
+#: The numbers of threads that have no name of their own, and of those of a pool: they count what came before, and how
+#: fast it was.
+_NUMBER = re.compile(r"^(Thread|Dummy)-\d+|(?:-\d+)?_\d+$")
 
 
 def install(recorder: Recorder) -> Callable[[], int]:
     """Note `thread` for each one started; gives a function that counts those still alive."""
     note, here, origins = recorder.note, recorder.here, recorder.origins
     ident, alive = _thread.get_ident, _thread._count
-    before = alive()
+    before, unnumbered = alive(), partial(_NUMBER.sub, r"\1")
 
     def named(function: Any) -> str:
         owner = getattr(function, "__self__", None)
         name = getattr(owner, "_name", "") or getattr(function, "__qualname__", "") or type(function).__name__
-        return name if isinstance(name, str) else "thread"
+        return unnumbered(name) if isinstance(name, str) else "thread"
 
     def followed(function: Callable[..., Any], origin: list[Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:

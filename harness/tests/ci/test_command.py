@@ -29,7 +29,9 @@ def test_a_file_that_it_did_not_make_is_left_alone(ci, contracts_project, tmp_pa
 
 @pytest.mark.parametrize("service", ["github", "buildkite"])
 def test_where_masquerade_is_installed_from(ci, contracts_project, service) -> None:
-    made = ci(service, "--root", contracts_project, "--install", "masquerade @ git+https://host/it#subdirectory=x").stdout
+    made = ci(
+        service, "--root", contracts_project, "--install", "masquerade @ git+https://host/it#subdirectory=x"
+    ).stdout
     assert "-m pip install 'masquerade @ git+https://host/it#subdirectory=x'" in made
     assert "masquerade==" not in made
 

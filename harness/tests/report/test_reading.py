@@ -18,8 +18,21 @@ def made(check, results, device_init, import_error):
     records = [
         check("badpkg.cli", "h100", device_init, output="words"),
         replace(check("badpkg.old", "b580", import_error), allowed=(device_init,), result=[1, None], touch="queried"),
-        replace(check("badpkg.kern", "h100"), launches=({"kernel": "[/x]", "line": None, "place": None,
-                "instructions": {"[bold]": 1}, "seconds": 0.1, "num_warps": 4, "num_stages": 2, "shared": 5},)),
+        replace(
+            check("badpkg.kern", "h100"),
+            launches=(
+                {
+                    "kernel": "[/x]",
+                    "line": None,
+                    "place": None,
+                    "instructions": {"[bold]": 1},
+                    "seconds": 0.1,
+                    "num_warps": 4,
+                    "num_stages": 2,
+                    "shared": 5,
+                },
+            ),
+        ),
         replace(check("badpkg.old", "h100"), probes={"a:b": Probe(2, (Line("c.py", 3),))}, notes=("note",)),
         check("badpkg.odd", "h100", import_error, levels={"import-error": "warn"}),
     ]

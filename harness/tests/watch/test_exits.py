@@ -39,7 +39,7 @@ def test_one_that_is_taken_back_does_not_run(run: Run) -> None:
 
 @pytest.mark.parametrize(("machine", "verdict"), [("cuda", "ok"), ("xpu", "device-init")])
 def test_after_a_call_it_is_judged_as_the_call(run: Run, machine: str, verdict: str) -> None:
-    record = run(LATER.replace("torch.empty(2, device=\"cuda\").shape", "(2,)"), "subject:setup", on=machine)
+    record = run(LATER.replace('torch.empty(2, device="cuda").shape', "(2,)"), "subject:setup", on=machine)
     assert record.verdict == verdict, told(record)
 
 

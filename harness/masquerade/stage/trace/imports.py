@@ -1,0 +1,188 @@
+"""Which modules a body asks for, and which bodies are executed."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import time
+from _thread import get_ident
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from masquerade.stage.trace.ops import Body, Op
+from masquerade.stage.trace.tracer import Tracer
+
+_bootstrap: Any = sys.modules["_frozen_importlib"]
+
+
+class Imports:
+    """Hooks in the import system. `around(body)` is called where a body begins to be executed, and again, or ends."""
+
+    def __init__(self, tracer: Tracer, switched: Callable[[Body | None, Body | None], None]) -> None:
+        self.tracer = tracer
+        self._switched = switched
+        #: Modules that were here before: everybody has them.
+        self._before = frozenset(sys.modules)
+        self._seen, self._count = set(sys.modules), len(sys.modules)
+        #: Modules that somebody put there, without an import.
+        self._put: set[str] = set()
+        self._path, self._added = set(map(str, sys.path)), set[str]()
+        self._attributes: set[tuple[str, str]] = set()
+
+    def install(self) -> None:
+        """Hang them in."""
+        load, find, ask = _bootstrap._load_unlocked, _bootstrap._find_and_load, builtins.__import__
+        stacks, modules, getframe = self.tracer.stacks, sys.modules, sys._getframe
+        package_of, resolved = _bootstrap._calc___package__, _bootstrap._resolve_name
+
+        def _load_unlocked(spec: Any) -> Any:
+            stack = stacks.setdefault(get_ident(), [])
+            if any(body.name == spec.name for body in stack):  # a module that loads itself once more
+                return load(spec)
+            return executed(spec, stack)
+
+        def executed(spec: Any, stack: list[Body]) -> Any:
+            outer, body = stack[-1] if stack else None, Body(str(spec.name))
+            if outer is not None:
+                outer.at = self.tracer.line()
+                self._found_by(spec)
+            self._switched(outer, body)
+            self._seen.add(body.name)
+            started = time.perf_counter()
+            stack.append(body)
+            try:
+                return load(spec)
+            except BaseException as error:
+                body.failed = _told(error)
+                raise
+            finally:
+                self._look_around(body)
+                del stack[stack.index(body) :]
+                took = time.perf_counter() - started
+                body.seconds += took
+                if outer is not None:
+                    outer.seconds -= took
+                self._switched(body, outer)
+                self.tracer.trace.ended(body)
+
+        def _find_and_load(name: str, import_: Any) -> Any:
+            self._asks(name, getframe(1))
+            return find(name, import_)
+
+        def __import__(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+            stack = stacks.get(get_ident())
+            if not stack:
+                return ask(name, globals, locals, fromlist, level)
+            try:
+                whole = name if not level else resolved(name, package_of(globals or {}), level)
+                names = tuple(fromlist or ())
+                known = (whole, names) in stack[-1].asked and whole in modules
+            except Exception:  # what ask will raise
+                return ask(name, globals, locals, fromlist, level)
+            if known:
+                return ask(name, globals, locals, fromlist, level)
+            stack[-1].asked[whole, names] = None
+            self._asks(whole, getframe(1), names)
+            if not names:
+                return ask(name, globals, locals, fromlist, level)
+            if whole not in modules:
+                ask(name, globals, locals, ("__name__",), level)
+            return self._from(whole, names, getframe(1), lambda: ask(name, globals, locals, fromlist, level))
+
+        self.tracer.marker = executed.__code__
+        _bootstrap._load_unlocked, _bootstrap._find_and_load = _load_unlocked, _find_and_load
+        builtins.__import__ = __import__
+
+    def _found_by(self, spec: Any) -> None:
+        """A module that is found in a folder which somebody has added to the path is found by that."""
+        origin = getattr(spec, "origin", None)
+        if "." not in spec.name and isinstance(origin, str):
+            folder = os.path.dirname(origin)
+            folder = os.path.dirname(folder) if spec.submodule_search_locations is not None else folder
+            if folder in self._added:
+                self.tracer.state("get", ("path", folder), 1, sys._getframe(2))
+
+    def _asks(self, name: str, frame: FrameType, names: tuple[str, ...] = ()) -> None:
+        """A body asks for module `name`, and wants `names` of it."""
+        if name in self._before:
+            return
+        body = self.tracer.body()
+        if body is not None and name in body.asked:
+            known = body.asked[name]
+            if known is not None:
+                known.names += names
+            return
+        if body is not None:
+            self._look_around(body)
+        found, rows, chain = self.tracer.where(frame, follow=True)
+        op = Op("import", name, rows, chain)
+        started = self.tracer.starter()
+        if found is None and started is not None:
+            (found, op.origin), op.chain = started, ()
+        if found is None or found.name == name:
+            return
+        found.asked[name], op.names = op, names
+        if rows and rows[-1] != 0:
+            op.rows = [*rows, 0]
+        bodies = (other for stack in self.tracer.stacks.values() for other in stack)
+        op.state = next((other.at for other in bodies if other.name == name), None)
+        self.tracer.trace.took(found, op)
+        if name in self._put:
+            self.tracer.state("get", ("module", name), 1, frame)
+
+    def _from(self, whole: str, names: tuple[str, ...], frame: FrameType, go: Callable[[], Any]) -> Any:
+        """`from whole import names`: also submodules, and attributes that the module makes when it is asked."""
+        modules, trace = sys.modules, self.tracer.trace
+        module = modules.get(whole)
+        space = getattr(module, "__dict__", {})
+        absent = [name for name in names if name != "*" and name not in space] if module is not None else []
+        for name in names:
+            if (whole, name) in self._attributes:
+                self.tracer.called(("attribute", whole, name), frame)
+        body = self.tracer.body()
+        assert body is not None
+        mark = len(body.ops)
+        found = go()
+        for name in absent:
+            if f"{whole}.{name}" in modules:
+                continue
+            if name not in space:
+                try:
+                    getattr(module, name)  # as the statement itself will in a moment
+                except BaseException:
+                    continue
+            effects = [op for op in body.ops[mark:] if op.kind != "call"]
+            if name in space and effects:
+                self._attributes.add((whole, name))
+                depth = len(self.tracer.where(frame)[1])
+                trace.blocks.setdefault(("attribute", whole, name), (None, [(op, depth) for op in effects]))
+        for name in names:
+            if f"{whole}.{name}" in modules:
+                self._asks(f"{whole}.{name}", frame)
+        return found
+
+    def _look_around(self, body: Body) -> None:
+        """What the body has put by itself where others find it: folders of the path, and modules."""
+        for entry in sys.path:
+            if entry not in self._path and isinstance(entry, str):
+                self._path.add(entry)
+                self._added.add(entry)
+                self.tracer.trace.took(body, Op("set", (("path", entry), 1), []))
+        if len(sys.modules) == self._count:
+            return
+        self._count = len(sys.modules)
+        for name in sys.modules.keys() - self._seen:
+            self._seen.add(name)
+            self._put.add(name)
+            self.tracer.trace.took(body, Op("set", (("module", name), 1), []))
+
+
+def _told(error: BaseException) -> str:
+    """What an exception is told by."""
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__} {place}"

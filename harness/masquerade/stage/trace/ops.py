@@ -1,0 +1,125 @@
+"""What the bodies of modules do, taken down while many modules are imported in one process: the data.
+
+A trace holds one execution of each module's body as a row of operations: imports that it asked for, events that
+watchers saw, what it set and looked at that others set, and calls of functions that did such a thing when somebody
+called them first. From that the import of any one module in a fresh process can be played.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Rows = list[Any]
+
+#: A function and the arguments of one call; or ("attribute", module, name).
+Key = tuple[Any, ...]
+
+
+class Op:
+    """One operation of a body.
+
+    kind: "import" (what: the name), "event" (what: the event without its stack), "set" and "get" (what: a variable, and
+    its value), "call" (what: a key). rows: the stack from the body's own frame inwards, as a log has it. chain: the
+    calls of functions on the way, outermost first, and where the rows of each begin.
+    """
+
+    __slots__ = ("chain", "effects", "kind", "names", "origin", "rows", "state", "what")
+
+    def __init__(self, kind: str, what: Any, rows: Rows, chain: tuple[tuple[Key, int], ...] = ()) -> None:
+        self.kind, self.what, self.rows, self.chain = kind, what, rows, chain
+        #: Of an import: where the module that is asked for stood in its own body, if it was half executed then.
+        self.state: int | None = None
+        #: Of an import: the names that are wanted of the module.
+        self.names: tuple[str, ...] = ()
+        #: Of what another thread does: the stack that started it, from the body's own frame inwards.
+        self.origin: Rows | None = None
+        #: Of a call: what it would have done, had it been the first one, and where the rows of that begin.
+        self.effects: list[tuple[Op, int]] = []
+
+    def signature(self, begin: int) -> Any:
+        """What an operation within a call shares with the same one within another such call."""
+        return self.kind, repr(self.what), repr(self.rows[begin:])
+
+
+class Body:
+    """One execution of a module's body."""
+
+    __slots__ = ("asked", "at", "failed", "keys", "name", "ops", "output", "reads", "seconds", "texts", "threads")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ops: list[Op] = []
+        #: How it failed.
+        self.failed = ""
+        #: The line at which it asked for what is executed now.
+        self.at = 0
+        #: Seconds, without those of other bodies.
+        self.seconds = 0.0
+        self.reads: dict[str, None] = {}
+        #: Where what it printed begins and ends.
+        self.output: list[tuple[int, int]] = []
+        #: Threads that it left.
+        self.threads = 0
+        #: What it asked for and looked at, which events it had, and which calls: each counts once.
+        self.asked: dict[Any, Op | None] = {}
+        self.texts: set[str] = set()
+        self.keys: set[Key] = set()
+
+
+class Trace:
+    """All bodies by module name, and what first calls of functions did."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Body] = {}
+        #: Modules that were executed more than once, and came out in two ways; and why others cannot be played.
+        self.unsteady: dict[str, str] = {}
+        #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
+        self.blocks: dict[Key, tuple[Any, list[tuple[Op, int]]]] = {}
+
+    def took(self, body: Body, op: Op) -> None:
+        """Add an operation to the body, and to the calls that led to it."""
+        body.ops.append(op)
+        for key, begin in op.chain:
+            place = (body.name, repr(op.rows[:begin]))
+            known = self.blocks.setdefault(key, (place, []))
+            if known[0] == place:
+                known[1].append((op, begin))
+
+    def ended(self, body: Body) -> None:
+        """The body was executed. Of several executions the first counts, or the first that did not fail."""
+        known = self.bodies.setdefault(body.name, body)
+        if known.failed != body.failed:
+            self.unsteady[body.name] = "it came out in two ways"
+            if known.failed and not body.failed:
+                self.bodies[body.name] = body
+
+    def settle(self) -> None:
+        """Work out what each call would have done, had it been the first one; leave out what changes nothing."""
+        changed = {op.what[0] for body in self.bodies.values() for op in body.ops if op.kind == "set"}
+        for body in self.bodies.values():
+            for op in body.ops:
+                if op.kind == "call":
+                    self._settle(body, op)
+            body.ops = [op for op in body.ops if self._matters(op, changed)]
+
+    def _matters(self, op: Op, changed: set[Any]) -> bool:
+        if op.kind == "call":
+            return bool(op.effects)
+        if op.kind == "import":
+            return op.what in self.bodies
+        return op.kind != "get" or op.what[0] in changed
+
+    def _settle(self, body: Body, op: Op) -> None:
+        key = op.what
+        place, block = self.blocks[key]
+        if place == (body.name, repr(op.rows)):
+            return  # the first call itself
+        own = [(other, begin) for other in body.ops for within, begin in other.chain if within == key]
+        inner = {other.what for other, _ in own if other.kind == "call"}
+        seen = {other.signature(begin) for other, begin in own if other.kind != "call"}
+        for effect, begin in block:
+            after = next((within for within, start in effect.chain if start > begin), None)
+            if after in inner or (effect.kind == "import" and effect.what not in self.bodies):
+                continue
+            if effect.signature(begin) not in seen:
+                op.effects.append((effect, begin))

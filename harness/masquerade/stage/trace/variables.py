@@ -1,0 +1,90 @@
+"""What bodies leave for others beside their modules: variables of the environment, and operators of torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from binascii import crc32
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from masquerade.stage.trace.tracer import Tracer
+from masquerade.watch.audit import listen
+
+
+def now() -> dict[str, int | None]:
+    """The checksums of all variables."""
+    return {os.fsdecode(name): crc32(value) for name, value in os.environb.items()}
+
+
+def install(tracer: Tracer) -> None:
+    """See who sets them, and who looks at them."""
+    _environment(tracer)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        _operators(tracer, torch)
+
+
+def _environment(tracer: Tracer) -> None:
+    state, getframe, checksum = tracer.state, sys._getframe, crc32
+    decode, encode = os.fsdecode, os.fsencode
+
+    def put(args: tuple[Any, ...]) -> None:
+        state("set", decode(args[0]), checksum(args[1]), getframe(1))
+
+    def unset(args: tuple[Any, ...]) -> None:
+        state("set", decode(args[0]), None, getframe(1))
+
+    listen({"os.putenv": put, "os.unsetenv": unset})
+    environ: Any = type(os.environ)
+    get, every = environ.__getitem__, environ.__iter__
+    told: deque[Any] = deque()
+
+    def __getitem__(mapping: Any, key: Any) -> Any:
+        try:
+            value = get(mapping, key)
+        except KeyError:
+            state("get", key, None, getframe(1))
+            raise
+        if told and told[0] == key:  # who takes them all does not ask for this one
+            told.popleft()
+        else:
+            state("get", key, checksum(encode(value)), getframe(1))
+        return value
+
+    def __iter__(mapping: Any) -> Iterator[Any]:
+        told.clear()
+        for key in every(mapping):
+            told.append(key)
+            yield key
+
+    environ.__getitem__, environ.__iter__ = __getitem__, __iter__
+
+
+def _operators(tracer: Tracer, torch: Any) -> None:
+    """`torch.ops.space.name` is made when it is first asked for, and then kept; here it is asked for each time."""
+    state, getframe = tracer.state, sys._getframe
+    space, library = torch._ops._OpNamespace, torch.library.Library
+    make, define = space.__getattr__, library.define
+    made: dict[tuple[int, str], Any] = {}
+
+    def __getattr__(self: Any, name: str) -> Any:
+        key = id(self), name
+        try:
+            if key not in made:
+                made[key] = make(self, name)
+                self.__dict__.pop(name, None)
+        except AttributeError:
+            state("get", ("operator", self.name, name), None, getframe(1))
+            raise
+        state("get", ("operator", self.name, name), 1, getframe(1))
+        return made[key]
+
+    def defined(self: Any, schema: str, *args: Any, **kwargs: Any) -> Any:
+        out = define(self, schema, *args, **kwargs)
+        name = str(schema).partition("(")[0].partition(".")[0].strip().rpartition("::")[2]
+        state("set", ("operator", self.ns, name), 1, getframe(1))
+        return out
+
+    space.__getattr__, library.define = __getattr__, defined

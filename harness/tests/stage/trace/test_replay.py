@@ -1,0 +1,256 @@
+"""What is played from a trace is what a fork of a check's own finds, whatever modules do to each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from trees import by_a_trace_alone, told
+
+from conftest import PYTHON, write
+from masquerade import machines
+from masquerade.stage import Check, Stage
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="calls cannot be told there")
+
+SET = "import os\nos.environ['PKG_{0}'] = '{0}'\n"
+
+#: Package files, then the modules that may be given back, and how many modules have findings.
+CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
+    "a shared import": (
+        {
+            "heavy": SET.format("HEAVY"),
+            "a": "import pkg.heavy\n",
+            "b": "from pkg import heavy\n",
+            "c": "from . import a\n",
+        },
+        set(),
+        4,
+    ),
+    "an import inside a function, which was called before": (
+        {
+            "lazy": "def load():\n    import pkg.heavy\n    return pkg.heavy\n",
+            "heavy": SET.format("HEAVY"),
+            "a": "from pkg.lazy import load\nload()\n",
+            "b": "from pkg.lazy import load\nload()\n",
+        },
+        set(),
+        3,
+    ),
+    "a probe that keeps its answer in a variable": (
+        {
+            "probe": "import os\nN = None\ndef ask():\n    global N\n    if N is None:\n"
+            "        os.environ['PKG_N'] = '1'\n        N = 1\n    return N\n",
+            "a": "from pkg.probe import ask\nask()\n",
+            "b": "import pkg.probe\n\n\nclass B:\n    n = pkg.probe.ask()\n",
+            "c": "from pkg.probe import ask\n\n\ndef never():\n    ask()\n",
+        },
+        set(),
+        2,
+    ),
+    "a probe that is cached": (
+        {
+            "probe": "import functools, os\n@functools.lru_cache\ndef ask(what):\n    os.environ[what] = '1'\n",
+            "a": "from pkg.probe import ask\nask('A')\n",
+            "b": "from pkg.probe import ask\nask('A')\nask('B')\n",
+            "c": "from pkg.probe import ask\nask('B')\n",
+        },
+        set(),
+        3,
+    ),
+    "a method that keeps its answer in its object": (
+        {
+            "probe": "import os\nclass Probe:\n    known = None\n    def ask(self):\n        if self.known is None:\n"
+            "            os.environ['PKG_OBJECT'] = '1'\n            self.known = 1\n        return self.known\n"
+            "one, other = Probe(), Probe()\n",
+            "a": "from pkg.probe import one\none.ask()\n",
+            "b": "from pkg.probe import one\none.ask()\n",
+            "c": "from pkg.probe import other\nother.ask()\n",
+        },
+        set(),
+        3,
+    ),
+    "a closure": (
+        {
+            "probe": "import os\ndef once(name):\n    done = []\n    def ask():\n        if not done:\n"
+            "            done.append(os.environ.update({name: '1'}))\n    return ask\nx, y = once('X'), once('Y')\n",
+            "a": "from pkg.probe import x\nx()\n",
+            "b": "from pkg.probe import x, y\ny()\nx()\n",
+        },
+        set(),
+        2,
+    ),
+    "PEP 562": (
+        {
+            "platforms": "import importlib\n_now = None\ndef __getattr__(name):\n    global _now\n"
+            "    if name != 'now':\n        raise AttributeError(name)\n    if _now is None:\n"
+            "        _now = importlib.import_module('pkg.heavy')\n    return _now\n",
+            "heavy": SET.format("HEAVY"),
+            "a": "from pkg.platforms import now\n",
+            "b": "from pkg.platforms import now\n",
+            "c": "import pkg.platforms\nnow = pkg.platforms.now\n",
+        },
+        set(),
+        4,
+    ),
+    "PEP 562, kept as an attribute": (
+        {
+            "lazy": "def __getattr__(name):\n    if name != 'heavy':\n        raise AttributeError(name)\n"
+            "    import pkg.heavy\n    globals()[name] = pkg.heavy\n    return pkg.heavy\n",
+            "heavy": SET.format("HEAVY"),
+            "a": "from pkg.lazy import heavy\n",
+            "b": "from pkg.lazy import heavy\n",
+        },
+        set(),
+        3,
+    ),
+    "a circle that one way in breaks": (
+        {
+            "one": "X = 1\nfrom pkg.two import Y\nZ = 2\n",
+            "two": "from pkg.one import X\nY = 1\n",
+            "three": "from pkg.four import W\nV = 1\n",
+            "four": "from pkg.three import V\nW = 1\n",
+            "five": "import os\ntry:\n    from pkg.six import S\nexcept ImportError:\n"
+            "    os.environ['PKG_FIVE'] = '1'\nF = 1\n",
+            "six": "from pkg.five import F\nS = 1\n",
+        },
+        {"pkg.two", "pkg.three", "pkg.four", "pkg.five", "pkg.six"},
+        5,
+    ),
+    "a package that fails": (
+        {
+            "bad/__init__": SET.format("BAD") + "import pkg.bad.good\nimport nothing_of_that_name\n",
+            "bad/good": SET.format("GOOD"),
+            "bad/deep/__init__": "",
+            "bad/deep/deeper": "",
+            "a": "import pkg.bad.good\n",
+            "b": "try:\n    import pkg.bad.deep\nexcept ImportError:\n    pass\n",
+        },
+        {"pkg.a"},
+        6,
+    ),
+    "what others set in the environment": (
+        {
+            "a": SET.format("A"),
+            "b": "import os\nif os.environ.get('PKG_A'):\n    os.environ['PKG_B'] = '1'\n",
+            "c": "import os\nos.environ.setdefault('PKG_A', 'A')\n",
+            "d": "import os\nall = dict(os.environ), {**os.environ}, os.environ.copy()\n",
+            "e": "import pkg.a, pkg.b\n",
+        },
+        {"pkg.b", "pkg.c", "pkg.e"},
+        3,
+    ),
+    "what others put on the path, and among the modules": (
+        {
+            "a": "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), 'other'))\n",
+            "b": "import pkg_of_the_other\n",
+            "c": "import sys, types\nsys.modules['pkg_made_up'] = types.ModuleType('pkg_made_up')\n",
+            "d": "import pkg_made_up\n",
+            "e": "import pkg.a\nimport pkg_of_the_other\n",
+            "other/pkg_of_the_other": SET.format("OTHER"),
+        },
+        {"pkg.b", "pkg.d"},
+        4,
+    ),
+    "what is printed": (
+        {"a": "print('a')\nimport pkg.b\nprint('c')\n", "b": "print('b')\nraise SystemExit(3)\n", "c": "print('x')\n"},
+        set(),
+        2,
+    ),
+    "threads and exit functions": (
+        {
+            "a": "import threading\nthreading.Thread(target=int, name='mine').start()\n",
+            "b": "import atexit, os\natexit.register(os.putenv, 'PKG_EXIT', '1')\n",
+            "c": "import pkg.b\n",
+            "d": "import threading\n\n\ndef late():\n    import pkg.heavy\n\n\n"
+            "t = threading.Thread(target=late)\nt.start()\nt.join()\n",
+            "heavy": "import os\nos.system('true')\n",
+        },
+        {"pkg.d"},
+        5,
+    ),
+    "what happens more than once": (
+        {
+            "probe": "import subprocess\ndef ask():\n    subprocess.run(['true'])\n",
+            "a": "from pkg.probe import ask\nask()\nask()\n",
+            "b": "from pkg.probe import ask\nfor _ in range(2):\n    ask()\n",
+            "c": "import pkg.a\nfrom pkg.probe import ask\nask()\n",
+        },
+        set(),
+        3,
+    ),
+    "a module that loads itself once more": (
+        {
+            "twice": "import importlib, os, sys\nif not hasattr(sys, 'pkg_twice'):\n    sys.pkg_twice = 1\n"
+            "    sys.modules.pop(__name__)\n    importlib.import_module(__name__)\n    os.environ['PKG_OUTER'] = '1'\n"
+            "else:\n    os.environ['PKG_INNER'] = '1'\n",
+            "a": "import pkg.twice\n",
+        },
+        set(),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_module_is_played_as_its_own_fork_has_it(case: str, tmp_path: Path) -> None:
+    files, doubtful, findings = CASES[case]
+    write(tmp_path, {"pkg/__init__.py": "", **{f"pkg/{name}.py": text for name, text in files.items()}})
+    with Stage(PYTHON, torch=False) as stage:
+        modules = stage.discover("pkg", [str(tmp_path)]).modules
+        checks = [Check(name, machines.resolve("mi300x"), path=(str(tmp_path),), settle=0.1) for name in modules]
+        played = by_a_trace_alone(stage, checks)
+        own = {record.id: record for record in stage.run_all(checks)}
+    assert {record.subject for key, record in own.items() if key not in played} <= doubtful
+    assert {key: told(record) for key, record in played.items()} == {key: told(own[key]) for key in played}
+    assert sum(record.verdict != "ok" for record in own.values()) == findings
+
+
+DEVICES = {
+    "pkg/__init__.py": "",
+    "pkg/info.py": """\
+        import functools
+        import torch
+
+
+        @functools.cache
+        def count():
+            return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+        class Platform:
+            _capability = None
+
+            def capability(self):
+                if self._capability is None:
+                    self._capability = torch.cuda.get_device_capability()
+                return self._capability
+
+
+        here = Platform()
+    """,
+    "pkg/a.py": "from pkg.info import count\nN = count()\n",
+    "pkg/b.py": "from pkg.info import count\nN = count()\n",
+    "pkg/c.py": "from pkg.info import here\nif here.capability() > (9, 0):\n    pass\n",
+    "pkg/d.py": "import pkg.info\n\n\ndef f(n=pkg.info.here.capability()):\n    pass\n",
+    "pkg/e.py": "import torch\ntorch.library.define('pkg_ops::known', '(int x) -> int')\n",
+    "pkg/f.py": "import torch\nK = torch.ops.pkg_ops.known.default\n",
+    "pkg/g.py": "import pkg.e\nfrom torch import ops\n"
+    "K = ops.pkg_ops.known.default\nassert ops.pkg_ops.known.default is K\n",
+}
+
+
+@pytest.mark.skipif("sys.modules.get('torch') is None and not __import__('importlib').util.find_spec('torch')")
+def test_devices_and_operators(tmp_path: Path) -> None:
+    write(tmp_path, DEVICES)
+    with Stage(PYTHON) as stage:
+        modules = stage.discover("pkg", [str(tmp_path)]).modules
+        checks = [Check(name, machines.resolve("mi300x"), path=(str(tmp_path),)) for name in modules]
+        played = by_a_trace_alone(stage, checks)
+        own = {record.id: record for record in stage.run_all(checks)}
+    assert {record.subject for key, record in own.items() if key not in played} <= {"pkg.f"}
+    assert {key: told(record) for key, record in played.items()} == {key: told(own[key]) for key in played}
+    assert {record.subject for record in own.values() if record.verdict == "device-init"} == {"pkg.c", "pkg.d"}
+    assert {record.subject for record in own.values() if record.verdict == "fork-poison"} == {"pkg.a", "pkg.b"}
+    assert own["import:pkg.f@mi300x"].verdict == "import-error"
