@@ -130,12 +130,12 @@ class Replay:
         above = name.rpartition(".")[0]
         if above:
             self._request(above, stack, None)
-            if name in self._done or name in self._running:
-                return
             failed = [other for other in with_above(above) if other in self._done and other in bodies]
             if any(bodies[other].failed for other in failed):
                 if not bodies[name].failed:
                     raise DoubtError(f"{name} is found though a package above it fails")
+                return
+            if name in self._done or name in self._running:
                 return
         if name in self.trace.unsteady:
             raise DoubtError(f"{name}: {self.trace.unsteady[name]}")

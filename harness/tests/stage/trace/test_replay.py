@@ -125,10 +125,21 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
             "bad/deep/__init__": "",
             "bad/deep/deeper": "",
             "a": "import pkg.bad.good\n",
+            "z": "import pkg.bad.good\n",
             "b": "try:\n    import pkg.bad.deep\nexcept ImportError:\n    pass\n",
         },
-        {"pkg.a"},
-        6,
+        {"pkg.a", "pkg.z"},
+        7,
+    ),
+    "a module that fails in another way the second time": (
+        {
+            "known": "NAMES = set()\ndef add(name):\n    if name in NAMES:\n        raise ValueError(name)\n"
+            "    NAMES.add(name)\n",
+            "a": "import pkg.fails\n",
+            "fails": "import pkg.known\npkg.known.add(__name__)\nimport nothing_of_that_name\n",
+        },
+        {"pkg.a", "pkg.fails"},
+        2,
     ),
     "what others set in the environment": (
         {
