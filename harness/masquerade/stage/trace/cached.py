@@ -1,4 +1,4 @@
-"""functools.lru_cache, of which each call is seen: a cached answer hides what the function did for it."""
+"""What functools caches, of which each use is seen: a cached answer hides what the function did for it."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ def install(called: Callable[[Any], None]) -> None:
     """Have functions that are cached from now on tell of their calls."""
     CachedFunction.called = staticmethod(called)
     functools._lru_cache_wrapper = CachedFunction  # type: ignore[misc]
+    _cached_properties()
+
+
+def _cached_properties() -> None:
+    """What has `__set__` is asked before the object's own dictionary, where the value is kept."""
+
+    def __set__(self: Any, instance: Any, value: Any) -> None:
+        instance.__dict__[self.attrname] = value
+
+    def __delete__(self: Any, instance: Any) -> None:
+        if instance.__dict__.pop(self.attrname, missing) is missing:
+            raise AttributeError(self.attrname)
+
+    missing, kind = object(), functools.cached_property
+    kind.__set__, kind.__delete__ = __set__, __delete__  # type: ignore[attr-defined]

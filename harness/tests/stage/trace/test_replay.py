@@ -71,6 +71,18 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         set(),
         3,
     ),
+    "a cached property": (
+        {
+            "probe": "import functools, os\nclass Probe:\n    @functools.cached_property\n    def known(self):\n"
+            "        os.environ['PKG_PROPERTY'] = '1'\n        return 1\none = Probe()\n",
+            "a": "from pkg.probe import one\none.known\n",
+            "b": "from pkg.probe import one\nN = one.known\none.known = 2\nassert one.known == 2\n",
+            "c": "import pkg.probe\n\n\ndef f(n=pkg.probe.one.known):\n    pass\n\n\ndel pkg.probe.one.known\n",
+            "d": "import pkg.probe\nhasattr(pkg.probe.one, 'known')\n",
+        },
+        set(),
+        4,
+    ),
     "a closure": (
         {
             "probe": "import os\ndef once(name):\n    done = []\n    def ask():\n        if not done:\n"
