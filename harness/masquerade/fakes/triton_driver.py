@@ -43,7 +43,7 @@ def install(world: World) -> None:
     on_import("triton.backends", answer_copies)
 
 
-def settle(platform: str) -> None:
+def ask(platform: str) -> None:
     """Find out now, for all forks of this process, what each would about the compiler of a Triton that is loaded."""
     triton_key.ask()
     if platform == "cuda":

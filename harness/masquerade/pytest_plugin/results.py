@@ -84,9 +84,11 @@ class Results:
         if not block:
             stage, others = shared_stage(self.configuration.python), self._on_machine[case.check.machine.id]
             stage.more_to_come = any(other.id not in self.records for other in others)
-            self._make([case])
-            self._take_until(None)
-            stage.more_to_come = False
+            try:
+                self._make([case])
+                self._take_until(None)
+            finally:  # the stage is that of the tests, too
+                stage.more_to_come = False
             return
         with self._shared.alone(block[0].id):
             if not self._known(case):

@@ -69,7 +69,8 @@ class Shared:
             held = None
         try:
             if held is not None:
-                fcntl.flock(held, fcntl.LOCK_EX)
+                with suppress(OSError):  # a file system without locks: both make the checks
+                    fcntl.flock(held, fcntl.LOCK_EX)
             yield
         finally:
             if held is not None:

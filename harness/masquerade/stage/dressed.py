@@ -62,7 +62,7 @@ class Dressed:
         finally:
             self._current["now"] = nobody(self._origins)
         if clean:
-            triton_driver.settle(self._platform)
+            triton_driver.ask(self._platform)
         return clean
 
     def _relay(self) -> Recorder:

@@ -25,11 +25,15 @@ def program(executable: Any, args: Any = None) -> str:
     return "?"
 
 
+#: Programs that take a command behind `-c`, by their base names.
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "csh", "tcsh", "fish"))
+
+
 def shell_command(argv: Any) -> str:
     """What a shell started with `argv` is to run, `CMD` of `sh -c CMD`; "" where that is not said."""
     if not isinstance(argv, (list, tuple)) or len(argv) < 3 or os.fsdecode(argv[1]) != "-c":
         return ""
-    return os.fsdecode(argv[2]) if program(argv[0]).endswith("sh") else ""
+    return os.fsdecode(argv[2]) if program(argv[0]) in _SHELLS else ""
 
 
 def isolated(argv: Any) -> bool:

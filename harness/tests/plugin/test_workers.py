@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from masquerade import contracts
+from masquerade.pytest_plugin import results, workers
 from masquerade.pytest_plugin.workers import Shared, open_folder, remove_folder
+from masquerade.stage import StageError
 from masquerade.stage.record import Finding, Line, Record, default_levels
 
 MODULES = {"one by one": 12, "blocks": 60}
@@ -96,6 +99,33 @@ def test_a_worker_that_was_killed_holds_nobody_up(folder: str) -> None:
     os.waitpid(pid, 0)
     with shared.alone("block"):
         pass
+
+
+def test_where_no_file_can_be_locked_nobody_waits(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError("no locks here")
+
+    monkeypatch.setattr(workers.fcntl, "flock", flock)
+    with Shared(worker(folder), Path("a.toml")).alone("block"):
+        pass
+
+
+def test_a_check_that_breaks_off_leaves_the_stage_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SimpleNamespace(more_to_come=False)
+    seen: list[bool] = []
+
+    def run(*_: object) -> Any:
+        seen.append(stage.more_to_come)
+        raise StageError("the server is gone")
+
+    monkeypatch.setattr(results, "shared_stage", lambda python: stage)
+    monkeypatch.setattr(contracts, "run", run)
+    check = SimpleNamespace(machine=SimpleNamespace(id="h100"), levels={}, action="call")
+    cases: Any = [SimpleNamespace(id=id, check=check) for id in ("one", "two")]
+    config: Any = SimpleNamespace(workerinput={"workercount": 2})
+    with pytest.raises(StageError):
+        results.Results(SimpleNamespace(python=""), Path("a.toml"), config, lambda: cases).record(cases[0])  # type: ignore[arg-type]
+    assert seen == [True] and not stage.more_to_come
 
 
 def test_without_workers_nothing_is_shared() -> None:

@@ -9,7 +9,7 @@ import pytest
 from masquerade.watch.grades import CLEAN, FORK_POISON, PREFIXES, QUERIED, grade
 from masquerade.watch.imports import executed_names, owner_of
 from masquerade.watch.native import LIBRARIES, platform_of
-from masquerade.watch.processes import isolated, program
+from masquerade.watch.processes import isolated, program, shell_command
 
 OWNED = {"aiter": "rocm", "pkg.platforms.rocm": "rocm", "pkg": "cuda"}
 
@@ -134,3 +134,20 @@ def test_a_program_is_its_base_name(executable: object, args: object, name: str)
 )
 def test_an_interpreter_that_no_disguise_reaches(argv: object, alone: bool) -> None:
     assert isolated(argv) == alone
+
+
+@pytest.mark.parametrize(
+    "argv, command",
+    [
+        (["/bin/sh", "-c", "nvidia-smi -L"], "nvidia-smi -L"),
+        ([b"bash", b"-c", b"true"], "true"),
+        (["bash", "script.sh", "-c"], ""),
+        (["sh", "-c"], ""),
+        (["ssh", "-c", "aes128-ctr", "host"], ""),
+        (["python", "-c", "pass"], ""),
+        ("sh -c true", ""),
+        (None, ""),
+    ],
+)
+def test_what_a_shell_is_to_run(argv: object, command: str) -> None:
+    assert shell_command(argv) == command
