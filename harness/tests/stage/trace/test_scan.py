@@ -24,6 +24,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(fast, "WORTH_A_TRACE", 10)
     # What a confirmation would find is not what these tests are about.
     monkeypatch.setattr(fast.Agreement, "trusted", lambda self, check: True)
+    monkeypatch.setattr(fast.Worker, "_agree", lambda self, check, flat, record: True)
     monkeypatch.setattr(fast, "CHUNK", 10_000)
     yield
 
@@ -83,6 +84,23 @@ def test_what_one_module_leaves_for_another(one: str, other: str, names: tuple[s
     same(found, own)
 
 
+#: Takes the findings out of each reply of the process that it is imported in.
+FORGED = """\
+    import json
+
+    encode = json.dumps
+
+
+    def dumps(value, **more):
+        if isinstance(value, dict) and "events" in value:
+            value = {**value, "events": value["events"][:1]}
+        return encode(value, **more)
+
+
+    json.dumps = dumps
+"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -90,6 +108,7 @@ def test_what_one_module_leaves_for_another(one: str, other: str, names: tuple[s
         "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
         "import sys\nsys.exit(4)\n",
         "import json\njson.dumps = lambda *args, **more: '{}'\n",
+        FORGED,
         "import builtins\nbuiltins.__import__ = lambda *args, _ask=builtins.__import__, **more: _ask(*args, **more)\n",
         "import sys\nsys.setprofile(lambda *args: None)\n",
         "import signal\nsignal.signal(signal.SIGTERM, lambda *args: None)\n",
@@ -104,6 +123,7 @@ def test_what_one_module_leaves_for_another(one: str, other: str, names: tuple[s
         "kill",
         "sys.exit",
         "json",
+        "forged",
         "import",
         "profile",
         "signal",
