@@ -32,7 +32,8 @@ class Check:
     put first on the subject's sys.path. env: variables to set; None unsets. present, absent: packages to add to or to
     take from the machine. stand_ins: modules that are replaced -> the user's module that is executed in the place of
     each, or "" for names alone. timeout: seconds for the whole check. settle: seconds to wait for threads that the
-    subject left behind. memory: bytes of private memory that the check may have; None for no limit.
+    subject left behind. memory: bytes of private memory that the check may have; None for no limit. measure: tell how
+    many it has at its end.
     label: the id of the check and of its record; `action:subject@machine` without it.
 
     first: modules that are imported before the subject. Where that leaves nothing but modules behind, it is done once

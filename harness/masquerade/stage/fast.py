@@ -1,9 +1,9 @@
-"""Scans many modules by trees, and confirms what they say with forks of their own.
+"""Scans many modules by traces and trees, and confirms what they say with forks of their own.
 
 A finding is confirmed: the first record that holds it, on whichever machine, is made again from a flat fork, and that
 one counts. Once twenty were confirmed and none denied, one new finding in ten is; of the records with findings that are
 known already one in two hundred is. Of the clean records one in fifty is made again; where it does not agree, its whole
-chunk is, and the machine goes on without a tree.
+chunk is, and the rest is done without what said so: after a trace by trees, after a tree by forks.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Worker:
     def _trace(self, left: dict[str, Check]) -> bool:
         """Take the replies that two traces agree on, made in opposite orders: what is answered leaves `left`.
 
-        What one module leaves behind for another shows in one of the orders alone. False where a trace broke off.
+        What one module leaves behind for another shows in one of the orders alone. False where a trace broke off. Where
+        the first has nothing that the second could agree with, no second is made.
         """
         digests: dict[str, str] = {}
 
@@ -133,7 +134,9 @@ class Worker:
             return self._take(check, self._record(check, reply, self.stage.server(self.tree).facts))
 
         backward = [*reversed(left.values())]
-        return self._traced(left, backward, True, compared) and self._traced(left, [*left.values()], False, taken)
+        if not self._traced(left, backward, True, compared):
+            return False
+        return not digests or self._traced(left, [*left.values()], False, taken)
 
     def _traced(
         self,

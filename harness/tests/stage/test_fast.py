@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from trees import by_a_tree_alone, told
 from conftest import write
 from masquerade import machines
 from masquerade.stage import Check, Record, Stage, fast
-from masquerade.stage.fast import CHUNK, WORTH
+from masquerade.stage.fast import CHUNK, WORTH, Agreement, Worker
 
 SHARED = {
     "fastpkg/__init__.py": "",
@@ -225,6 +226,22 @@ def test_records_with_known_findings_are_made_again_too(tmp_path: Path, monkeypa
     with Stage(torch=False) as stage:
         assert len(list(stage.scan(checks(stage, tmp_path, ("cpu",), "many")))) == 2 * WORTH + 2
         assert 4 <= stage.agreement.confirmed <= WORTH and not stage.agreement.differed
+
+
+def test_where_a_first_trace_is_not_believed_no_second_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[bool] = []
+    replies: list[dict[str, object]] = [{"untrusted": "why"}, {"digests": {"one": "1"}}]
+
+    def traced(self: Worker, left: object, checks: object, digests: bool, take: Callable[[object], bool]) -> bool:
+        orders.append(digests)
+        return take(replies[0] if digests else {"done": True})
+
+    monkeypatch.setattr(Worker, "_traced", traced)
+    with Stage(torch=False) as stage:
+        worker = Worker(stage, (0, 1), Agreement(), lambda record: None)
+        assert worker._trace({}) and orders == [True]
+        del replies[0]
+        assert worker._trace({}) and orders == [True, True, False]
 
 
 def test_few_modules_are_not_worth_a_tree(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
