@@ -8,11 +8,11 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from masquerade.remembered.conditions import surroundings
 from masquerade.remembered.contents import Contents, dependencies, digest, listing
-from masquerade.remembered.store import Row, Store
+from masquerade.remembered.store import Paths, Row, Store
 from masquerade.report.reading import ReportError, record_of
 from masquerade.stage.check import Check
 from masquerade.stage.record import Record
@@ -107,8 +107,8 @@ class _Keeper:
     def __init__(self, store: Store, contents: Contents, surroundings: str, started: int) -> None:
         self.store, self.contents, self.surroundings, self.started = store, contents, surroundings, started
         self._signatures: dict[str, str] = {}
-        self._holding: dict[tuple[str, str], bool] = {}
-        self._names: dict[tuple[str, ...], tuple[str, tuple[str, ...], str, bool]] = {}
+        self._holding: dict[bytes, bool] = {}
+        self._kept: dict[tuple[str, ...], _Kept] = {}
 
     def key(self, check: Check) -> str:
         """The key of a check's result; "" for one that is never kept: a call, or a check of the machine here."""
@@ -126,42 +126,49 @@ class _Keeper:
     def recall(self, check: Check, row: Row) -> Record | None:
         """The record of a row, if everything that it read is as it was."""
         try:
-            if not row.sets or not all(self._holds(name, made) for name, made in row.sets):
+            if not row.sets or not all(map(self._holds, row.sets)):
                 return None
             return record_of(row.record, dict(check.levels))
         except (ReportError, KeyError, TypeError, ValueError, AttributeError, sqlite3.Error, zlib.error):
             return None  # a row that cannot be read is none
 
-    def _holds(self, name: str, made: str) -> bool:
-        found = self._holding.get((name, made))
+    def _holds(self, name: bytes) -> bool:
+        found = self._holding.get(name)
         if found is None:
-            paths = self.store.paths(name)
-            found = self._holding[name, made] = bool(paths) and self.contents.together(paths) == made
+            kept = self.store.paths(name)
+            known = kept if kept is not None and kept.paths and kept.name == name else None
+            found = self._holding[name] = known is not None and self.contents.together(known.paths) == known.made
         return found
 
     def keep(self, key: str, check: Check, record: Record) -> None:
         """Keep a result, unless it may come out otherwise the next time."""
         if not key or record.reads is None or any(finding.kind in _PASSING for finding in record.findings):
             return
-        if record.notes or any(NAMELESS in paths for paths in record.reads):
+        parts = [self._part(paths) for paths in record.reads if paths]
+        if record.notes or not parts or not all(part.lasts for part in parts):
             return
-        if any(not _plain(path) for paths in record.reads for path in paths):
-            return
-        parts = [self._named(paths) for paths in record.reads if paths]
-        if not parts or any(young for *_, young in parts):
-            return  # edited while the scan ran: who knows which content was executed
-        row = Row(key, tuple((name, made) for name, _, made, _ in parts), record.to_json())
-        self.store.add(row, {name: paths for name, paths, _, _ in parts})
+        row = Row(key, tuple(part.name for part in parts), record.to_json())
+        self.store.add(row, {part.name: part.paths for part in parts})
 
-    def _named(self, read: tuple[str, ...]) -> tuple[str, tuple[str, ...], str, bool]:
-        """The name of a set of paths, the paths, their digest, and whether one of them changed during this run."""
-        found = self._names.get(read)
+    def _part(self, read: tuple[str, ...]) -> _Kept:
+        """A set of paths as it is kept."""
+        found = self._kept.get(read)
         if found is None:
-            paths = tuple(dependencies(read))
-            name = digest("\n".join(paths).encode("utf-8", "surrogateescape"))
-            made = self.contents.together(paths)
-            found = self._names[read] = name, paths, made, self.contents.newer_than(self.started, paths)
+            lasts = NAMELESS not in read and all(map(_plain, read))
+            paths = tuple(dependencies(read)) if lasts else ()
+            made = Paths(self.contents.together(paths), paths)
+            # What was edited while the scan ran may have been executed with another content.
+            lasts = lasts and not self.contents.newer_than(self.started, paths)
+            found = self._kept[read] = _Kept(made.name, made, lasts)
         return found
+
+
+class _Kept(NamedTuple):
+    """A set of paths with its name, and whether it may stand for what a check read."""
+
+    name: bytes
+    paths: Paths
+    lasts: bool
 
 
 def _plain(path: str) -> bool:

@@ -10,13 +10,14 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from masquerade.remembered.contents import Seen
 
 #: Changes with the layout of the file: one of another layout is not read.
-_LAYOUT = 1
+_LAYOUT = 2
 
 #: Days that a result stays without being asked for.
 _DAYS = 14
@@ -24,18 +25,35 @@ _DAYS = 14
 #: Results written at a time; what is not written yet is lost with an interrupted run.
 _AT_A_TIME = 200
 
+#: `sets` of a result are the names of its sets, one behind the other.
 _TABLES = """
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size, modified, changed, inode, digest) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sets (name TEXT PRIMARY KEY, paths BLOB, used INTEGER) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, sets TEXT, record BLOB, used INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sets (name BLOB PRIMARY KEY, made TEXT, paths BLOB, used INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, sets BLOB, record BLOB, used INTEGER) WITHOUT ROWID;
 """
+
+#: Bytes of the name of a set: a digest of its paths and of what they held.
+_NAME = 16
+
+
+class Paths(NamedTuple):
+    """A set of paths, and the digest of what they held."""
+
+    made: str
+    paths: tuple[str, ...]
+
+    @property
+    def name(self) -> bytes:
+        """What it is kept under."""
+        text = "\n".join((self.made, *self.paths))
+        return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=_NAME).digest()
 
 
 class Row(NamedTuple):
-    """A result: its key, the sets of paths that it read with the digest of each, and the record as JSON."""
+    """A result: its key, the names of the sets that it read, and the record as JSON."""
 
     key: str
-    sets: tuple[tuple[str, str], ...]
+    sets: tuple[bytes, ...]
     record: dict[str, Any]
 
 
@@ -74,7 +92,7 @@ class Store:
         self._db.executescript(_TABLES)
         self._day = int(time.time() // 86400)
         self._rows: list[Row] = []
-        self._sets: dict[str, tuple[str, ...]] = {}
+        self._sets: dict[bytes, Paths] = {}
 
     def files(self) -> dict[str, tuple[Seen, str]]:
         rows = self._db.execute("SELECT path, size, modified, changed, inode, digest FROM files")
@@ -90,15 +108,18 @@ class Store:
                 f"SELECT key, sets, record FROM results WHERE key IN ({marks})", some
             ):
                 with suppress(ValueError, zlib.error, TypeError):
-                    found[key] = Row(key, tuple(map(tuple, json.loads(sets))), json.loads(zlib.decompress(record)))
+                    names = tuple(sets[start : start + _NAME] for start in range(0, len(sets), _NAME))
+                    found[key] = Row(key, names, json.loads(zlib.decompress(record)))
         return found
 
-    def paths(self, name: str) -> tuple[str, ...]:
-        """The paths of a set; empty for one that is not there."""
-        row = self._db.execute("SELECT paths FROM sets WHERE name = ?", (name,)).fetchone()
-        return tuple(zlib.decompress(row[0]).decode("utf-8", "surrogateescape").split("\n")) if row else ()
+    def paths(self, name: bytes) -> Paths | None:
+        """A set; None for one that is not there."""
+        row = self._db.execute("SELECT made, paths FROM sets WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        return Paths(row[0], tuple(zlib.decompress(row[1]).decode("utf-8", "surrogateescape").split("\n")))
 
-    def add(self, row: Row, sets: Mapping[str, tuple[str, ...]]) -> None:
+    def add(self, row: Row, sets: Mapping[bytes, Paths]) -> None:
         """Keep a result, with the sets that it names."""
         self._rows.append(row)
         self._sets.update(sets)
@@ -112,13 +133,13 @@ class Store:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(
-                "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)",
-                ((name, zlib.compress("\n".join(paths).encode("utf-8", "surrogateescape"), 1), self._day)
-                 for name, paths in sets.items()),
+                "INSERT OR REPLACE INTO sets VALUES (?, ?, ?, ?)",
+                ((name, one.made, zlib.compress("\n".join(one.paths).encode("utf-8", "surrogateescape"), 1), self._day)
+                 for name, one in sets.items()),
             )  # fmt: skip
             self._db.executemany(
                 "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)",
-                ((row.key, json.dumps(row.sets), zlib.compress(json.dumps(row.record).encode(), 1), self._day)
+                ((row.key, b"".join(row.sets), zlib.compress(json.dumps(row.record).encode(), 1), self._day)
                  for row in rows),
             )  # fmt: skip
 
@@ -134,7 +155,7 @@ class Store:
                 )
                 rows = list(used)
                 self._db.executemany("UPDATE results SET used = ? WHERE key = ?", ((self._day, r.key) for r in rows))
-                names = {name for row in rows for name, _ in row.sets}
+                names = {name for row in rows for name in row.sets}
                 self._db.executemany("UPDATE sets SET used = ? WHERE name = ?", ((self._day, n) for n in names))
                 for table in ("results", "sets"):
                     self._db.execute(f"DELETE FROM {table} WHERE used < ?", (self._day - _DAYS,))

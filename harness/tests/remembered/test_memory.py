@@ -352,7 +352,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_the_scan_goes_on(
     monkeypatch.setenv("MASQUERADE_CACHE", str(tmp_path / "a file"))
     assert scan(("pkg.base",))[0] == ["pkg.base"]
     assert "MASQUERADE_CACHE=DIR puts them elsewhere" in " ".join(open_memory().told())
-    write(tmp_path / "spoilt", {"results-1.sqlite": "no database " * 500})
+    write(tmp_path / "spoilt", {"results-2.sqlite": "no database " * 500})
     monkeypatch.setenv("MASQUERADE_CACHE", str(tmp_path / "spoilt"))
     assert scan(("pkg.base",))[0] == ["pkg.base"]
 
@@ -372,14 +372,14 @@ def test_results_are_their_users_alone(tmp_path: Path, scan: Scan) -> None:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "results").iterdir()}
     assert (tmp_path / "results").stat().st_mode & 0o777 == 0o700
-    assert modes == dict.fromkeys(modes, 0o600) and "results-1.sqlite" in modes
+    assert modes == dict.fromkeys(modes, 0o600) and "results-2.sqlite" in modes
 
 
 def test_a_file_that_others_could_read_is_so_no_longer(tmp_path: Path, scan: Scan) -> None:
     scan(("pkg.base",))
-    (tmp_path / "results" / "results-1.sqlite").chmod(0o644)
+    (tmp_path / "results" / "results-2.sqlite").chmod(0o644)
     assert scan(("pkg.base",))[0] == []
-    assert (tmp_path / "results" / "results-1.sqlite").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "results" / "results-2.sqlite").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
@@ -387,9 +387,9 @@ def test_a_file_that_others_could_read_is_so_no_longer(tmp_path: Path, scan: Sca
     [
         (".", "another's"),
         (".", "writable"),
-        ("results-1.sqlite", "another's"),
-        ("results-1.sqlite", "writable"),
-        ("results-1.sqlite", "link"),
+        ("results-2.sqlite", "another's"),
+        ("results-2.sqlite", "writable"),
+        ("results-2.sqlite", "link"),
     ],
 )
 def test_what_another_user_may_have_written_is_not_read(
