@@ -10,9 +10,8 @@ from blockscale.kernels.ocp_mx_linear import emulated_gemm, gemm_with_dynamic_qu
 pytestmark = pytest.mark.cuda("sm_90")
 
 WAYS = [
-    {"fast": True, "BLOCK_N": 64, "BLOCK_M": 16, "BLOCK_K": 128, "GROUP_N": 1, "SPLIT_K": 4},
-    {"fast": True, "BLOCK_N": 128, "BLOCK_M": 64, "BLOCK_K": 64, "GROUP_N": 4, "SPLIT_K": 1},
-    {"fast": False, "BLOCK_N": 64, "BLOCK_M": 16, "BLOCK_K": 128, "GROUP_N": 1, "SPLIT_K": 2},
+    {"BLOCK_N": 128, "BLOCK_M": 64, "BLOCK_K": 64, "GROUP_N": 4, "SPLIT_K": 1},
+    {"BLOCK_N": 64, "BLOCK_M": 16, "BLOCK_K": 128, "GROUP_N": 1, "SPLIT_K": 2},
     {"fast": True, "dequantized_rows": 96},
     {"BLOCK_T": 8, "WARPGROUPS": 1, "STAGES": 6, "PROGRAMS": 4, "maxnreg": 64, "SPLIT_K": 3},
     {"BLOCK_T": 16, "WARPGROUPS": 2, "STAGES": 4, "most_splits": 8},

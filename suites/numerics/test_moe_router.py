@@ -106,7 +106,7 @@ def test_infinities(path):
 
 
 def test_a_token_does_not_depend_on_the_others(path):
-    """How many there are included, on a device too: a program has whole rows."""
+    """Nor on how many there are, but for rounding."""
     logits = path.put(drawn(40, 96))
     weights, ids = route(logits, Router(4))
     for token in (0, 17, 39):
@@ -120,8 +120,8 @@ def test_no_tokens(path):
 
 
 @given(st.data())
-def test_paths_choose_alike(data):
-    """Plain torch against Python's sorting, with logits that are often equal."""
+def test_equals_sorting_where_logits_are_often_equal(data):
+    """In plain torch."""
     experts = data.draw(st.integers(1, 12), "experts")
     values = st.sampled_from([-2.0, -0.5, -0.0, 0.0, 0.5, 3.0])
     logits = torch.tensor([data.draw(st.lists(values, min_size=experts, max_size=experts), "logits")])
@@ -163,7 +163,7 @@ SIZES = [(1, 128, 4), (5, 6, 3), (16, 64, 8), (90, 32, 4)]
 @pytest.mark.parametrize("with_map", [False, True])
 @pytest.mark.parametrize(("tokens", "experts", "top_k"), SIZES)
 def test_the_moe_from_logits(tokens, experts, top_k, with_map, path):
-    """The bits of the MoE of the experts that `route` chooses, up to rounding of the weights."""
+    """What the MoE gives for the experts and weights that sorting gives."""
     call = moe_operands(tokens, experts, top_k, bias=True)
     logits, router = drawn(tokens, experts), Router(top_k, "sigmoid", scale=2.0)
     correction = torch.linspace(-0.3, 0.3, experts)

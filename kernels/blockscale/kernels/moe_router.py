@@ -47,8 +47,8 @@ def route(
     Experts are chosen by their logits, in fp32; with `correction` (E,) fp32, which sigmoids alone take, by score plus
     correction, which the weights do not have. Of equal ones the lower id comes first. NaN counts as the largest, so
     that a token with such a logit has NaN weights: all of a softmax, or of renormalized sigmoids, else its expert's. A
-    token's weights do not depend on the other tokens. While torch compiles it is a custom op. It has no gradient.
-    Raises ValueError, before anything runs, for what does not fit.
+    token's bits depend on M, k and E, not on the other tokens. While torch compiles it is a custom op. It has no
+    gradient. Raises ValueError, before anything runs, for what does not fit.
     """
     check_logits(logits, router, correction)
     if torch.compiler.is_compiling():

@@ -121,16 +121,15 @@ def triton_gemm(
             return hopper.gemm(x, weight, weight_scale, dtype, ROUNDING, config)
         config = configs.choose("ocp_mx_linear", None, x.shape[0], weight.shape[0], weight.shape[1] * 2)
     rows, fast = config.pop("dequantized_rows", None), config.pop("fast", False)
-    halves = fast and not rows and x_scales is None
     if x_scales is None:
-        values, scales = kernel.quantize(x, ROUNDING, pack=native, halves=halves)
+        values, scales = kernel.quantize(x, ROUNDING, pack=native)
     elif native:
         values, scales = x, x_scales
     else:
         values = scales = kernel.dequantize(x, x_scales, fast)
     if rows:
         return kernel.gemm_of_dequantized(values, weight, weight_scale, dtype, rows, fast)
-    return kernel.gemm(values, scales if native else None, weight, weight_scale, dtype, config, halves)
+    return kernel.gemm(values, scales if native else None, weight, weight_scale, dtype, config)
 
 
 def multiplies_mxfp4(arch: Arch | None) -> bool:

@@ -25,12 +25,11 @@ def _quantize(
     stride_values,
     ADDEND: tl.constexpr,
     PACK: tl.constexpr,
-    HALVES: tl.constexpr,  # even columns first
     PLACED: tl.constexpr,  # columns of each 128 where `moe_rows.place` puts them
     BLOCK_M: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    if HALVES or PLACED:  # an arch whose kernels may start before the one before has ended
+    if PLACED:  # sm_90 or later, whose kernels may start before the one before has ended
         let_next_start()
         wait_for_previous()
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -56,23 +55,17 @@ def _quantize(
     else:
         exact = tl.reshape(mxfp4.decode_e2m1(code) * mxfp4.e8m0_to_fp32(scale_code)[:, :, None], (BLOCK_M, BLOCK_K))
         exact = exact.to(tl.bfloat16)
-        if HALVES:
-            even, odd = tl.split(tl.reshape(exact, (BLOCK_M, BLOCK_K // 2, 2)))
-            half = k_start // 2 + tl.arange(0, BLOCK_K // 2)[None, :]
-            tl.store(values + row * K + half, even, mask=(m < M)[:, None] & (half < K // 2))
-            tl.store(values + row * K + K // 2 + half, odd, mask=(m < M)[:, None] & (half < K // 2))
-        else:
-            if PLACED:
-                exact = tl.reshape(exact, (BLOCK_M, BLOCK_K // 128, 4, 4, 2, 2, 2))  # thread, word, upper, half, pair
-                exact = tl.reshape(tl.permute(exact, (0, 1, 5, 3, 6, 2, 4)), (BLOCK_M, BLOCK_K))
-            tl.store(values + row * stride_values + k[None, :], exact, mask=(m < M)[:, None] & (k < stride_values))
+        if PLACED:
+            exact = tl.reshape(exact, (BLOCK_M, BLOCK_K // 128, 4, 4, 2, 2, 2))  # thread, word, upper, half, pair
+            exact = tl.reshape(tl.permute(exact, (0, 1, 5, 3, 6, 2, 4)), (BLOCK_M, BLOCK_K))
+        tl.store(values + row * stride_values + k[None, :], exact, mask=(m < M)[:, None] & (k < stride_values))
 
 
 @triton.jit
 def _gemm(
     weight,  # (N, K / 2) uint8
     weight_scale,  # (N, K / 32) uint8
-    x,  # (M, K) bf16, even columns first if HALVES; (M, K / 2) uint8 if NATIVE
+    x,  # (M, K) bf16; (M, K / 2) uint8 if NATIVE
     x_scale,  # (M, K / 32) uint8, read if NATIVE
     out,  # (SPLIT_K, M, N): with SPLIT_K > 1, fp32 partial sums
     M,
@@ -89,12 +82,8 @@ def _gemm(
     SPLIT_K: tl.constexpr,
     EVEN_K: tl.constexpr,
     INTERPRETED: tl.constexpr,
-    HALVES: tl.constexpr,  # dequantize even and odd columns apart, as sm_90 does it fast
     NATIVE: tl.constexpr,  # multiply MXFP4 by MXFP4 in the matrix unit, else dequantize the weights to bf16
 ):
-    if HALVES:
-        let_next_start()
-        wait_for_previous()
     # The weights are the left operand: for few tokens they fill the tall side of the matrix instruction, and what has
     # been dequantized in registers can be used from there.
     tile = tl.program_id(0)
@@ -133,12 +122,6 @@ def _gemm(
             a = tl.load(x + m_read * stride_x + bytes_in, mask=bytes_in < K // 2, other=0)
             a_s = tl.load(x_scale + m_read * stride_x_scale + blocks_in, mask=blocks_in < K // 32, other=0)
             accumulator = tl.dot_scaled(w, ws, "e2m1", tl.trans(a), a_s, "e2m1", accumulator)
-        elif HALVES:
-            even, odd = mxfp4_hopper.dequantize_halves(w, ws, BLOCK_N, BLOCK_K)
-            a = tl.load(x + m_read * stride_x + bytes_in, mask=bytes_in < K // 2, other=0.0)
-            accumulator = tl.dot(even, tl.trans(a), accumulator)
-            a = tl.load(x + m_read * stride_x + K // 2 + bytes_in, mask=bytes_in < K // 2, other=0.0)
-            accumulator = tl.dot(odd, tl.trans(a), accumulator)
         else:
             if EVEN_K:
                 a = tl.load(x + m_read * stride_x + k_in)
@@ -169,24 +152,19 @@ def _dequantize(packed, scale, out, rows, K, FAST: tl.constexpr, BLOCK_ROWS: tl.
     tl.store(out + row * K + k, values, mask=(row < rows) & (k < K))
 
 
-def quantize(
-    x: torch.Tensor, rounding: ScaleRounding, pack: bool, halves: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Launch: (M, K) to packed (M, K / 2) and scales (M, K / 32); without `pack`, to their values (M, K), twice.
-
-    With `halves` the values of even columns come first, then those of odd ones.
-    """
+def quantize(x: torch.Tensor, rounding: ScaleRounding, pack: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch: (M, K) to packed (M, K / 2) and scales (M, K / 32); without `pack`, to their values (M, K), twice."""
     M, K = x.shape
     packed = torch.empty(M, K // 2 if pack else K, dtype=torch.uint8 if pack else torch.bfloat16, device=x.device)
     scale = torch.empty(M, K // 32, dtype=torch.uint8, device=x.device) if pack else packed
-    _launch_quantize(x, packed, scale, rounding, PACK=pack, HALVES=halves, PLACED=False, **_early(halves))
+    _launch_quantize(x, packed, scale, rounding, PACK=pack, PLACED=False)
     return packed, scale
 
 
 def quantize_placed(x: torch.Tensor, rounding: ScaleRounding) -> torch.Tensor:
     """Launch, on sm_90 or later: (M, K) to the values of its MXFP4, (M, K to whole 128) bf16, as `moe_rows.place`."""
     values = torch.empty(x.shape[0], -(-x.shape[1] // 128) * 128, dtype=torch.bfloat16, device=x.device)
-    _launch_quantize(x, values, values, rounding, PACK=False, HALVES=False, PLACED=True, **_early(True))
+    _launch_quantize(x, values, values, rounding, PACK=False, PLACED=True, launch_pdl=True)
     return values
 
 
@@ -239,12 +217,8 @@ def gemm(
     weight_scale: torch.Tensor,  # (N, K / 32) uint8
     dtype: torch.dtype,
     config: dict[str, Any],
-    halves: bool = False,
 ) -> torch.Tensor:
-    """Launch: x @ weight.T, (M, N) in `dtype`. With `x_scale` the matrix unit multiplies MXFP4 by MXFP4.
-
-    `halves`: x holds its even columns first, and the arch is sm_90 or a later one of NVIDIA's.
-    """
+    """Launch: x @ weight.T, (M, N) in `dtype`. With `x_scale` the matrix unit multiplies MXFP4 by MXFP4."""
     config = dict(config)
     M, (N, K) = x.shape[0], (weight.shape[0], weight.shape[1] * 2)
     out = torch.empty(M, N, dtype=dtype, device=x.device)
@@ -270,14 +244,7 @@ def gemm(
         SPLIT_K=split_k,
         EVEN_K=K % config["BLOCK_K"] == 0,
         INTERPRETED=x.device.type == "cpu",
-        HALVES=halves,
         NATIVE=x_scale is not None,
         **config,
-        **_early(halves),
     )
-    return out if split_k == 1 else sum_splits(partial, out, early=halves)
-
-
-def _early(halves: bool) -> dict[str, Any]:
-    """The launch option by which a kernel starts while the one before still ends; Triton has it on sm_90 and later."""
-    return {"launch_pdl": True} if halves else {}
+    return out if split_k == 1 else sum_splits(partial, out)
