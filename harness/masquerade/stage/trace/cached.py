@@ -56,5 +56,6 @@ def _cached_properties() -> None:
         if instance.__dict__.pop(self.attrname, missing) is missing:
             raise AttributeError(self.attrname)
 
-    missing, kind = object(), functools.cached_property
-    kind.__set__, kind.__delete__ = __set__, __delete__  # type: ignore[attr-defined]
+    missing: Any = object()
+    kind: Any = functools.cached_property
+    kind.__set__, kind.__delete__ = __set__, __delete__

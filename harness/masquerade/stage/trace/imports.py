@@ -8,9 +8,10 @@ import sys
 import time
 from _thread import get_ident
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
+from masquerade.stage.trace.attributes import maker
 from masquerade.stage.trace.ops import Body, Op
 from masquerade.stage.trace.tracer import Tracer
 
@@ -29,7 +30,6 @@ class Imports:
         #: Modules that somebody put there, without an import.
         self._put: set[str] = set()
         self._path, self._added = set(map(str, sys.path)), set[str]()
-        self._attributes: set[tuple[str, str]] = set()
 
     def install(self) -> None:
         """Hang them in."""
@@ -84,6 +84,7 @@ class Imports:
             if known:
                 return ask(name, globals, locals, fromlist, level)
             stack[-1].asked[whole, names] = None
+            self._executes(stack[-1], getframe(1).f_code)
             self._asks(whole, getframe(1), names)
             if not names:
                 return ask(name, globals, locals, fromlist, level)
@@ -94,6 +95,11 @@ class Imports:
         self.tracer.marker = executed.__code__
         _bootstrap._load_unlocked, _bootstrap._find_and_load = _load_unlocked, _find_and_load
         builtins.__import__ = __import__
+
+    @staticmethod
+    def _executes(body: Body, code: CodeType) -> None:
+        if body.code is None and code.co_name == "<module>":
+            body.code = code
 
     def _found_by(self, spec: Any) -> None:
         """A module that is found in a folder which somebody has added to the path is found by that."""
@@ -133,31 +139,16 @@ class Imports:
             self.tracer.state("get", ("module", name), 1, frame)
 
     def _from(self, whole: str, names: tuple[str, ...], frame: FrameType, go: Callable[[], Any]) -> Any:
-        """`from whole import names`: also submodules, and attributes that the module makes when it is asked."""
-        modules, trace = sys.modules, self.tracer.trace
+        """`from whole import names`: also submodules, and what the module makes when it is first asked."""
+        modules, blocks = sys.modules, self.tracer.trace.blocks
         module = modules.get(whole)
         space = getattr(module, "__dict__", {})
-        absent = [name for name in names if name != "*" and name not in space] if module is not None else []
+        if "*" in names:
+            names = tuple(str(name) for name in space.get("__all__", ()))
         for name in names:
-            if (whole, name) in self._attributes:
-                self.tracer.called(("attribute", whole, name), frame)
-        body = self.tracer.body()
-        assert body is not None
-        mark = len(body.ops)
+            if name in space and (key := maker(self.tracer, module, name)) and key in blocks:
+                self.tracer.called(key, frame)
         found = go()
-        for name in absent:
-            if f"{whole}.{name}" in modules:
-                continue
-            if name not in space:
-                try:
-                    getattr(module, name)  # as the statement itself will in a moment
-                except BaseException:
-                    continue
-            effects = [op for op in body.ops[mark:] if op.kind != "call"]
-            if name in space and effects:
-                self._attributes.add((whole, name))
-                depth = len(self.tracer.where(frame)[1])
-                trace.blocks.setdefault(("attribute", whole, name), (None, [(op, depth) for op in effects]))
         for name in names:
             if f"{whole}.{name}" in modules:
                 self._asks(f"{whole}.{name}", frame)

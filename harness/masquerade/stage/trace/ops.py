@@ -7,11 +7,12 @@ called them first. From that the import of any one module in a fresh process can
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
 Rows = list[Any]
 
-#: A function and the arguments of one call; or ("attribute", module, name).
+#: A function and the arguments of one call.
 Key = tuple[Any, ...]
 
 
@@ -19,8 +20,9 @@ class Op:
     """One operation of a body.
 
     kind: "import" (what: the name), "event" (what: the event without its stack), "set" and "get" (what: a variable, and
-    its value), "call" (what: a key). rows: the stack from the body's own frame inwards, as a log has it. chain: the
-    calls of functions on the way, outermost first, and where the rows of each begin.
+    its value), "call" (what: a key), "needs" (what: a module that must be there). rows: the stack from the body's own
+    frame inwards, as a log has it. chain: the calls of functions on the way, outermost first, and where the rows of
+    each begin.
     """
 
     __slots__ = ("chain", "effects", "kind", "names", "origin", "rows", "state", "what")
@@ -44,10 +46,25 @@ class Op:
 class Body:
     """One execution of a module's body."""
 
-    __slots__ = ("asked", "at", "failed", "keys", "name", "ops", "output", "reads", "seconds", "texts", "threads")
+    __slots__ = (
+        "asked",
+        "at",
+        "code",
+        "failed",
+        "keys",
+        "name",
+        "ops",
+        "output",
+        "reads",
+        "seconds",
+        "texts",
+        "threads",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
+        #: What is executed, of a body that imports anything.
+        self.code: CodeType | None = None
         self.ops: list[Op] = []
         #: How it failed.
         self.failed = ""

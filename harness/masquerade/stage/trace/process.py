@@ -29,6 +29,7 @@ from masquerade.stage.dressed import Dressed
 from masquerade.stage.integrity import seal
 from masquerade.stage.steps import rows_of_an_import
 from masquerade.stage.trace import cached, variables
+from masquerade.stage.trace.attributes import look_up
 from masquerade.stage.trace.followed import POSSIBLE
 from masquerade.stage.trace.imports import Imports
 from masquerade.stage.trace.ops import Body, Op
@@ -89,6 +90,7 @@ class Traced(Dressed):
             wire.send(self.control, {"untrusted": why})
             return
         self._look_back()
+        look_up(self.tracer)
         self.tracer.trace.settle()
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
         replies = self._replies()

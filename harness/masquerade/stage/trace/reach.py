@@ -41,6 +41,8 @@ class Reach:
         mask = self._bit(id(op)) if id(op) in self.shared else 0
         if op.kind == "import":
             asked.update(with_above(op.what))
+        elif op.kind == "needs":
+            mask |= self.bits[op.what]
         elif op.kind in ("set", "get"):
             mask |= self._values.get(op.what[0], 0)
         for effect, _ in op.effects:

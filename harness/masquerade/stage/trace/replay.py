@@ -169,6 +169,9 @@ class Replay:
             return
         elif kind == "event":
             self._told.append((op, stack, above))
+        elif kind == "needs":
+            if op.what not in self._done:
+                raise DoubtError(f"{op.what} is looked up, and who imports it is not known")
         elif kind == "read":
             self._reads.append(op.what)
         elif kind == "get":

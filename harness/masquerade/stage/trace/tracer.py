@@ -6,7 +6,7 @@ import os
 import sys
 from _thread import get_ident
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 from masquerade.stage.trace.cached import CODE as CACHED
@@ -91,6 +91,11 @@ class Tracer:
         names = (*code.co_varnames[:count], *code.co_freevars)
         return self.followed.name(code), *[_plain(known(name), held) for name in names]
 
+    def key(self, function: FunctionType, arguments: list[Any]) -> Key:
+        """What a call of a function with these arguments is told by."""
+        values = [*arguments, *(_inside(cell) for cell in function.__closure__ or ())]
+        return self.followed.name(function.__code__), *[_plain(value, None) for value in values]
+
     def line(self) -> int:
         """The line of the innermost body's own frame."""
         frame: FrameType | None = sys._getframe(1)
@@ -170,6 +175,13 @@ class Tracer:
         found, rows, chain = self.where(frame)
         if found is body:
             body.ops.append(Op("call", key, rows, chain))
+
+
+def _inside(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return None
 
 
 def _plain(value: Any, held: list[Any] | None) -> Any:

@@ -117,6 +117,59 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         set(),
         3,
     ),
+    "PEP 562, kept as an attribute, which is looked up": (
+        {
+            "lazy": "__all__ = ['heavy']\ndef __getattr__(name):\n    if name != 'heavy':\n"
+            "        raise AttributeError(name)\n    import pkg.heavy\n    globals()[name] = pkg.heavy\n"
+            "    return pkg.heavy\n",
+            "heavy": SET.format("HEAVY") + "X = 1\n",
+            "a": "import pkg.lazy\npkg.lazy.heavy\n",
+            "b": "import pkg.lazy\n\n\nclass B:\n    x = [pkg.lazy.heavy.X]\n",
+            "c": "import pkg.lazy as lazy\nlazy.heavy.X\n",
+            "d": "from pkg.lazy import *\nassert heavy\n",
+            "e": "from pkg.lazy import heavy\n",
+            "f": "from pkg import lazy\n\n\ndef never():\n    return lazy.heavy\n",
+            "g": "from pkg.lazy import *\n",
+        },
+        set(),
+        7,
+    ),
+    "a lazy module in a module's place": (
+        {
+            "made": "import importlib, os, types\nclass Lazy(types.ModuleType):\n"
+            "    def __init__(self, name, file, names):\n        super().__init__(name)\n        self._names = names\n"
+            "        self.__file__, self.__path__ = file, [os.path.dirname(file)]\n    def __getattr__(self, name):\n"
+            "        if name not in self._names:\n            raise AttributeError(name)\n"
+            "        module = importlib.import_module('.' + self._names[name], self.__name__)\n"
+            "        setattr(self, name, getattr(module, name))\n        return getattr(module, name)\n",
+            "models/__init__": "import sys\nfrom pkg.made import Lazy\n"
+            "made = Lazy(__name__, __file__, {'One': 'one', 'Two': 'two'})\nmade.__spec__ = __spec__\n"
+            "sys.modules[__name__] = made\n",
+            "models/one": SET.format("ONE") + "One = 1\n",
+            "models/two": "from pkg.models import One\nTwo = 2\n",
+            "a": "from pkg.models import One\n",
+            "b": "import pkg.models\npkg.models.Two\n",
+            "c": "from pkg.models import Two, One\n",
+            "d": "import pkg.models as models\nmodels.Two\n",
+            "e": "from pkg.models import One\n",
+        },
+        set(),
+        7,
+    ),
+    "a submodule that others imported": (
+        {
+            "deep/__init__": "",
+            "deep/heavy": SET.format("HEAVY") + "X = 1\n",
+            "a": "import pkg.deep.heavy\n",
+            "b": "import pkg\npkg.deep.heavy.X\n",
+            "c": "import pkg.deep\n\n\nclass C:\n    x = pkg.deep.heavy.X\n",
+            "d": "import pkg.a\npkg.deep.heavy.X\n",
+            "e": "import pkg.deep\n\n\ndef never():\n    return pkg.deep.heavy.X\n",
+            "f": "import pkg.deep.heavy as heavy\nheavy.X\n",
+        },
+        {"pkg.b", "pkg.c"},
+        6,
+    ),
     "a circle that one way in breaks": (
         {
             "one": "X = 1\nfrom pkg.two import Y\nZ = 2\n",
