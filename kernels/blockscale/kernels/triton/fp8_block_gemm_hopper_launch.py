@@ -1,4 +1,4 @@
-"""The launcher of Hopper's FP8 block GEMM: what it serves, descriptors of tiles, how many shares K is cut into."""
+"""The launcher of Hopper's FP8 block GEMM: what it serves, and which of its tiles are split along K."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import torch
 from blockscale.kernels.triton import fp8_block_gemm_hopper as kernel
 from blockscale.kernels.triton import gluon
 from blockscale.kernels.triton.fp8_block_gemm import codes, sum_splits
-from blockscale.kernels.triton.gluon import gl, triton
+from blockscale.kernels.triton.gluon import triton
+from blockscale.kernels.triton.hopper_launch import (
+    ALIGNMENT,
+    STEPS_OF_A_UNIT,
+    STEPS_OF_THE_SUM,
+    descriptor,
+    even_split,
+    multiprocessors,
+)
 
 _ROWS, _BLOCK_K = 64, 128  # of the left operand for each warpgroup; bytes of a swizzled row
-_ALIGNMENT = 16  # bytes: of a descriptor's base and row stride (CUDA driver API, cuTensorMapEncodeTiled)
-# What a unit of work costs beside its K steps, and what the sum over split K costs, both in steps: seen on an H200.
-_STEPS_OF_A_UNIT, _STEPS_OF_THE_SUM = 6, 8
 
 
 def serves(A: torch.Tensor, B: torch.Tensor, block_n: int, block_k: int) -> bool:
     """Whether the kernel can take these operands, on an sm_90: whole blocks of 128 and what a descriptor asks for."""
     K = B.shape[1]
-    whole = block_n % 128 == 0 and block_k % _BLOCK_K == 0 and K % _ALIGNMENT == 0
-    aligned = all(operand.data_ptr() % _ALIGNMENT == 0 for operand in (A, B))
+    whole = block_n % 128 == 0 and block_k % _BLOCK_K == 0 and K % ALIGNMENT == 0
+    aligned = all(operand.data_ptr() % ALIGNMENT == 0 for operand in (A, B))
     return gluon.AVAILABLE and whole and aligned and A.dtype == torch.float8_e4m3fn and A.numel() > 0
 
 
@@ -75,15 +80,15 @@ def _product(
     split_k = min(split_k, triton.cdiv(K, depth * _BLOCK_K))
     partial = out if split_k == 1 else torch.empty(split_k, M, N, dtype=torch.float32, device=A.device)
     # Tiles of C go out through shared memory, where rows are aligned and a tile is small enough.
-    by_tiles = split_k == 1 and not config["swap"] and out.itemsize == 2 and N * out.itemsize % _ALIGNMENT == 0
+    by_tiles = split_k == 1 and not config["swap"] and out.itemsize == 2 and N * out.itemsize % ALIGNMENT == 0
     options = {"maxnreg": config["maxnreg"]} if "maxnreg" in config else {}
     kernel._gemm[(min(tiles * split_k, programs),)](
-        _tiles(left, _ROWS),
-        _tiles(right, block_n_tile),
+        descriptor(left, _ROWS, _BLOCK_K),
+        descriptor(right, block_n_tile, _BLOCK_K),
         codes(left_scale),
         codes(right_scale),
         partial,
-        _tiles(out, _ROWS, block_n_tile) if by_tiles else None,
+        descriptor(out, _ROWS, block_n_tile) if by_tiles else None,
         m,
         n,
         K,
@@ -110,39 +115,14 @@ def _product(
 
 
 @functools.cache
-def even_split(tiles: int, steps: int, programs: int, most: int) -> int:
-    """How many shares of K give `programs` that run at once the least to do after one another."""
-
-    def cost(split: int) -> int:
-        rounds = triton.cdiv(tiles * split, programs)
-        return rounds * (triton.cdiv(steps, split) + _STEPS_OF_A_UNIT) + (_STEPS_OF_THE_SUM if split > 1 else 0)
-
-    return min(range(1, min(most, steps) + 1), key=cost)
-
-
-@functools.cache
 def rows_apart(tiles_m: int, tiles_n: int, steps: int, programs: int, most: int) -> int:
     """How many of the last rows of tiles are done sooner apart, split along K, since they would be a round in which few
     programs have work; 0 where that gains less than a twentieth."""
 
     def cost(rows: int, split: int) -> int:
-        return triton.cdiv(rows * tiles_n * split, programs) * (triton.cdiv(steps, split) + _STEPS_OF_A_UNIT)
+        return triton.cdiv(rows * tiles_n * split, programs) * (triton.cdiv(steps, split) + STEPS_OF_A_UNIT)
 
     rest = tiles_m - tiles_m * tiles_n // programs * programs // tiles_n
     apart = cost(tiles_m - rest, 1) + cost(rest, even_split(rest * tiles_n, steps, programs, most))
-    apart += _STEPS_OF_THE_SUM + _STEPS_OF_A_UNIT
+    apart += STEPS_OF_THE_SUM + STEPS_OF_A_UNIT
     return rest if 0 < rest < tiles_m and apart < 0.95 * cost(tiles_m, 1) else 0
-
-
-@functools.cache
-def multiprocessors(device: torch.device) -> int:
-    """Of the device, as torch says."""
-    count: int = torch.cuda.get_device_properties(device).multi_processor_count
-    return count
-
-
-def _tiles(tensor: torch.Tensor, rows: int, columns: int = _BLOCK_K) -> Any:
-    """A descriptor of (rows, columns) tiles of a matrix, swizzled as the matrix unit reads them."""
-    width = 8 * tensor.itemsize
-    swizzle = min(128, columns * tensor.itemsize)
-    return gluon.TensorDescriptor.from_tensor(tensor, [rows, columns], gl.NVMMASharedLayout(swizzle, width, 2))

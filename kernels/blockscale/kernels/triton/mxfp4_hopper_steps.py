@@ -10,6 +10,7 @@ _ROWS = gl.constexpr(64)
 
 @gluon.jit
 def next_slot(slot, phase, STAGES: gl.constexpr):
+    """The slot behind this one in the ring, and the phase of its barriers."""
     wraps = slot == STAGES - 1
     return gl.where(wraps, 0, slot + 1), gl.where(wraps, phase ^ 1, phase)
 

@@ -1,4 +1,4 @@
-"""The launcher of Hopper's MXFP4 MoE: what it serves, descriptors of boxes, and its four or five launches."""
+"""The launcher of Hopper's MXFP4 MoE: what it serves, and its four to six launches."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from blockscale.kernels.moe_router import Logits
 from blockscale.kernels.swiglu import SwiGLU
 from blockscale.kernels.triton import gluon
 from blockscale.kernels.triton import mxfp4_moe_hopper as kernel
-from blockscale.kernels.triton.fp8_block_gemm_hopper_launch import multiprocessors
-from blockscale.kernels.triton.gluon import gl, triton
+from blockscale.kernels.triton.gluon import triton
+from blockscale.kernels.triton.hopper_launch import ALIGNMENT, descriptor, multiprocessors
 from blockscale.kernels.triton.moe_gather import Sorted, sort_and_gather, sum_slots, whole_groups
 
 _ROWS, _GROUP = 64, 128  # rows of weights for each warpgroup; columns of one step
-_ALIGNMENT = 16  # bytes: of a descriptor's base and row stride (CUDA driver API, cuTensorMapEncodeTiled)
+_BOX = 64  # columns of memory to a tile: a step's of packed weights, half a step's of tokens
 
 
 def serves(hidden: int, intermediate: int, *weights: torch.Tensor) -> bool:
     """Whether the kernel can take these weights and scales, on an sm_90: whole MX blocks used, and aligned bases."""
     whole = hidden % 32 == 0 and intermediate % 32 == 0
-    return gluon.AVAILABLE and whole and all(weight.data_ptr() % _ALIGNMENT == 0 for weight in weights)
+    return gluon.AVAILABLE and whole and all(weight.data_ptr() % ALIGNMENT == 0 for weight in weights)
 
 
 def mxfp4_moe(
@@ -83,9 +83,9 @@ def _grouped_gemm(
     programs = min(most, multiprocessors(x.device) * config.get("PROGRAMS", 1))
     options = {"maxnreg": config["maxnreg"]} if "maxnreg" in config else {}
     kernel._grouped_gemm[(programs,)](
-        _boxes(weight.view(experts * rows, -1), _ROWS // 2 if concatenated else _ROWS, 64),
-        _boxes(x, sorted_.size, 128),
-        _boxes(x, few or sorted_.size, 128),
+        descriptor(weight.view(experts * rows, -1), _ROWS // 2 if concatenated else _ROWS, _BOX),
+        descriptor(x, sorted_.size, _BOX),
+        descriptor(x, few or sorted_.size, _BOX),
         scale,
         scale if bias is None else bias.contiguous(),
         out,
@@ -117,9 +117,3 @@ def _grouped_gemm(
         launch_pdl=True,
         **options,
     )
-
-
-def _boxes(tensor: torch.Tensor, rows: int, swizzle: int) -> Any:
-    """A descriptor of boxes of 64 columns of a matrix, swizzled over so many bytes."""
-    layout = gl.NVMMASharedLayout(swizzle, 8 * tensor.itemsize, 2)
-    return gluon.TensorDescriptor.from_tensor(tensor, [rows, 64], layout)

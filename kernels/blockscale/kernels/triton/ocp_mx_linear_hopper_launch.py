@@ -10,16 +10,16 @@ from blockscale.formats.mx import ScaleRounding
 from blockscale.kernels.triton import gluon, ocp_mx_linear
 from blockscale.kernels.triton import ocp_mx_linear_hopper as kernel
 from blockscale.kernels.triton.fp8_block_gemm import sum_splits
-from blockscale.kernels.triton.fp8_block_gemm_hopper_launch import even_split, multiprocessors
-from blockscale.kernels.triton.gluon import gl, triton
+from blockscale.kernels.triton.gluon import triton
+from blockscale.kernels.triton.hopper_launch import ALIGNMENT, descriptor, even_split, multiprocessors
 
 _ROWS, _GROUP = 64, 128  # rows of weights for each warpgroup; columns of one step
-_ALIGNMENT = 16  # bytes: of a descriptor's base and row stride (CUDA driver API, cuTensorMapEncodeTiled)
+_BOX = 64  # columns of memory to a tile: a step's of packed weights, half a step's of tokens
 
 
 def serves(weight: torch.Tensor, x: torch.Tensor) -> bool:
     """Whether the kernel can take these, on an sm_90: an aligned weight (its rows are whole MX blocks), and tokens."""
-    return gluon.AVAILABLE and weight.data_ptr() % _ALIGNMENT == 0 and x.numel() > 0
+    return gluon.AVAILABLE and weight.data_ptr() % ALIGNMENT == 0 and x.numel() > 0
 
 
 def gemm(
@@ -45,8 +45,8 @@ def gemm(
     partial = out if split_k == 1 else torch.empty(split_k, M, N, dtype=torch.float32, device=x.device)
     options = {"maxnreg": config["maxnreg"]} if "maxnreg" in config else {}
     kernel._gemm[(min(tiles * row_tiles * split_k, programs),)](
-        _boxes(weight, _ROWS, 64),
-        _boxes(values, size, 128),
+        descriptor(weight, _ROWS, _BOX),
+        descriptor(values, size, _BOX),
         scale,
         partial,
         M,
@@ -66,9 +66,3 @@ def gemm(
         **options,
     )
     return out if split_k == 1 else sum_splits(partial, out, early=True)
-
-
-def _boxes(tensor: torch.Tensor, rows: int, swizzle: int) -> Any:
-    """A descriptor of boxes of 64 columns of a matrix, swizzled over so many bytes."""
-    layout = gl.NVMMASharedLayout(swizzle, 8 * tensor.itemsize, 2)
-    return gluon.TensorDescriptor.from_tensor(tensor, [rows, 64], layout)
