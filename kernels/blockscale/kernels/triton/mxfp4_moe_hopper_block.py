@@ -1,4 +1,4 @@
-"""What the warpgroups of Hopper's MXFP4 kernels do with a block of 64 rows: decode its weights, and store its product."""
+"""What warpgroups of Hopper's MXFP4 kernels do with a block of 64 rows: decode its weights, and store its product."""
 
 from __future__ import annotations
 
