@@ -96,7 +96,7 @@ def _getter(kind: type) -> _Getter | None:
 
 
 def _held(values: Iterable[Any]) -> int:
-    """A sum of what is held, in order, of the first few hundred."""
+    """What stands for the first few hundred of what is held, in order."""
     return hash(tuple(map(_address, islice(values, _MOST))))
 
 

@@ -26,9 +26,11 @@ def install(recorder: Recorder) -> Callable[[], int]:
     before, unnumbered = alive(), partial(_NUMBER.sub, r"\1")
 
     def named(function: Any) -> str:
-        owner = getattr(function, "__self__", None)
-        name = getattr(owner, "_name", "") or getattr(function, "__qualname__", "") or type(function).__name__
-        return unnumbered(name) if isinstance(name, str) else "thread"
+        name = getattr(getattr(function, "__self__", None), "_name", "")
+        if isinstance(name, str) and name:
+            return unnumbered(name)
+        name = getattr(function, "__qualname__", "") or type(function).__name__
+        return name if isinstance(name, str) else "thread"
 
     def followed(function: Callable[..., Any], origin: list[Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:

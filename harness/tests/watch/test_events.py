@@ -106,6 +106,20 @@ def test_threads(run: Run, source: str) -> None:
     assert [(kind, line) for kind, _, line in found(record)] == [("thread", 2)], told(record)
 
 
+@pytest.mark.parametrize(
+    "source, what",
+    [
+        ("threading.Thread(target=poll_2).start()", "Thread (poll_2)"),
+        ("threading.Thread(target=poll_2, name='sync').start()", "sync"),
+        ("_thread.start_new_thread(poll_2, ())", "poll_2"),
+        ("concurrent.futures.ThreadPoolExecutor(1).submit(poll_2).result()", "ThreadPoolExecutor"),
+    ],
+)
+def test_a_thread_is_told_by_its_name_without_the_number_of_a_count(run: Run, source: str, what: str) -> None:
+    record = run(f"import _thread, concurrent.futures, threading\ndef poll_2(): pass\n{source}\n")
+    assert [finding[:2] for finding in found(record)] == [("thread", what)], told(record)
+
+
 def test_a_thread_that_is_left_behind_is_waited_for_and_what_it_does_is_seen(run: Run, tmp_path: Path) -> None:
     source = """\
     import threading, time
