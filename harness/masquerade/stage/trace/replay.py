@@ -170,7 +170,7 @@ class Replay:
         elif kind == "event":
             self._told.append((op, stack, above))
         elif kind == "needs":
-            if op.what not in self._done:
+            if op.what not in self._done and op.what not in self._running:
                 raise DoubtError(f"{op.what} is looked up, and who imports it is not known")
         elif kind == "read":
             self._reads.append(op.what)
