@@ -6,9 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,26 +15,32 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from masquerade.stage.folders import Folder
     from masquerade.stage.record import Level, Record
-
 
 #: Names the folder among what a worker is given.
 _KEY = "masquerade_shared"
 
-_FOLDER: pytest.StashKey[str] = pytest.StashKey()
+_FOLDER: pytest.StashKey[Folder] = pytest.StashKey()
 
 
 def open_folder(config: pytest.Config, given: dict[str, Any]) -> None:
-    """Put the folder of this run, which its user alone can read, among what a worker is `given`."""
-    if _FOLDER not in config.stash:
-        config.stash[_FOLDER] = tempfile.mkdtemp(prefix="masquerade-")
-    given[_KEY] = config.stash[_FOLDER]
+    """Put the folder of this run, which its user alone can read, among what a worker is `given`.
+
+    Where none can be made, each worker checks for itself.
+    """
+    from masquerade.stage.folders import Folder
+
+    with suppress(OSError):
+        if _FOLDER not in config.stash:
+            config.stash[_FOLDER] = Folder()
+        given[_KEY] = config.stash[_FOLDER].path
 
 
 def remove_folder(config: pytest.Config) -> None:
     """Remove the run's folder, if it has one."""
     if _FOLDER in config.stash:
-        shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)
+        config.stash[_FOLDER].remove()
 
 
 def workers(config: pytest.Config) -> int:

@@ -59,7 +59,7 @@ def test_another_interpreter_checks_for_itself(folder: str, monkeypatch: pytest.
 def test_what_is_no_record_is_made_again(folder: str, text: str) -> None:
     shared = Shared(worker(folder), Path("a.toml"))
     shared.keep(record("one"))
-    [file] = Path(folder).iterdir()
+    [file] = Path(folder).glob("record-*")
     file.write_text(text)
     assert shared.find("one", default_levels()) is None
 
@@ -68,7 +68,7 @@ def test_a_record_of_another_check_is_none_of_this_one(folder: str) -> None:
     shared = Shared(worker(folder), Path("a.toml"))
     shared.keep(record("one"))
     shared.keep(record("two"))
-    one, two = Path(folder).iterdir()
+    one, two = Path(folder).glob("record-*")
     one.write_text(two.read_text())
     assert [shared.find(id, default_levels()) for id in ("one", "two")].count(None) == 1
 
@@ -138,6 +138,28 @@ def test_without_workers_nothing_is_shared() -> None:
 
 def test_the_folder_is_the_users_alone(folder: str) -> None:
     assert Path(folder).stat().st_mode & 0o777 == 0o700
+
+
+def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    config, given = SimpleNamespace(stash=pytest.Stash()), {}
+    pid = os.fork()
+    if not pid:
+        open_folder(config, given)  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    [left] = tmp_path.glob("masquerade-*")
+    open_folder(config, given)  # type: ignore[arg-type]
+    assert not left.exists() and Path(given["masquerade_shared"]).exists()
+    remove_folder(config)  # type: ignore[arg-type]
+
+
+def test_where_no_folder_can_be_made_nothing_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    config, given = SimpleNamespace(stash=pytest.Stash()), {}
+    open_folder(config, given)  # type: ignore[arg-type]
+    remove_folder(config)  # type: ignore[arg-type]
+    assert given == {}
 
 
 @pytest.mark.parametrize("count", MODULES.values(), ids=MODULES.keys())
