@@ -163,10 +163,10 @@ def loop(control: socket.socket, fresh: bool = False, dressed: Dressed | None = 
 
 
 def grow(request: dict[str, Any], control: socket.socket) -> None:
-    """Make the checks of a tree in a process below this one; it replies by itself.
+    """Make the checks of a tree or of a trace in a process below this one; it replies by itself.
 
-    `tree` is what the checks share, `items` are [id, module] of each. A reply that does not come was lost with a
-    process that a subject ended.
+    `tree` or `trace` is what the checks share, `items` are [id, module] of each. A reply that does not come was lost
+    with a process that a subject ended, or is doubtful.
     """
     parent = os.getpid()
     pid = os.fork()
