@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+if sys.version_info < (3, 12):
+    from masquerade.stage.trace.inserted import with_call
+
 #: Whether calls can be followed on this Python.
 POSSIBLE = sys.version_info >= (3, 11)
 
@@ -55,8 +58,6 @@ class Followed:
         if sys.version_info >= (3, 12):
             sys.monitoring.set_local_events(_TOOL, code, sys.monitoring.events.PY_START)
             return
-        from masquerade.stage.trace.inserted import with_call
-
         hooked = with_call(code, lambda: self._began())
         self._known.add(id(hooked))
         self._original[id(hooked)], self._hooked[id(code)] = id(code), hooked

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import os
 import sys
 import time
 from _thread import get_ident
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -29,12 +31,15 @@ class Imports:
         self._seen, self._count = set(sys.modules), len(sys.modules)
         #: Modules that somebody put there, without an import.
         self._put: set[str] = set()
+        #: Where packages look for what is below them, as they themselves say.
+        self._folders: dict[str, frozenset[str]] = {}
         self._path, self._added = set(map(str, sys.path)), set[str]()
 
     def install(self) -> None:
         """Hang them in."""
         load, find, ask = _bootstrap._load_unlocked, _bootstrap._find_and_load, builtins.__import__
         stacks, modules, getframe = self.tracer.stacks, sys.modules, sys._getframe
+        spec_of = importlib.util.find_spec
         package_of, resolved = _bootstrap._calc___package__, _bootstrap._resolve_name
 
         def _load_unlocked(spec: Any) -> Any:
@@ -45,9 +50,9 @@ class Imports:
 
         def executed(spec: Any, stack: list[Body]) -> Any:
             outer, body = stack[-1] if stack else None, Body(str(spec.name))
+            self._found_by(spec)
             if outer is not None:
                 outer.at = self.tracer.line()
-                self._found_by(spec)
             self._switched(outer, body)
             self._seen.add(body.name)
             started = time.perf_counter()
@@ -59,6 +64,8 @@ class Imports:
                 raise
             finally:
                 self._look_around(body)
+                with suppress(Exception):
+                    self._folders[body.name] = frozenset(sys.modules[body.name].__path__)
                 del stack[stack.index(body) :]
                 took = time.perf_counter() - started
                 body.seconds += took
@@ -69,15 +76,30 @@ class Imports:
 
         def _find_and_load(name: str, import_: Any) -> Any:
             self._asks(name, getframe(1))
-            return find(name, import_)
+            try:
+                return find(name, import_)
+            except ModuleNotFoundError as error:
+                if error.name == name:
+                    self.tracer.trace.missing.add(name)
+                raise
+
+        def find_spec(name: str, package: str | None = None) -> Any:
+            with suppress(Exception):  # what the real one will raise
+                above = importlib.util.resolve_name(name, package).rpartition(".")[0]
+                if above and stacks.get(get_ident()):
+                    self._asks(above, getframe(1))
+            return spec_of(name, package)
 
         def __import__(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
             stack = stacks.get(get_ident())
-            if not stack:
+            if not stack and self.tracer.starter() is None:
                 return ask(name, globals, locals, fromlist, level)
             try:
                 whole = name if not level else resolved(name, package_of(globals or {}), level)
                 names = tuple(fromlist or ())
+                if not stack:
+                    self._asks(whole, getframe(1), names)
+                    return ask(name, globals, locals, fromlist, level)
                 known = (whole, names) in stack[-1].asked and whole in modules
             except Exception:  # what ask will raise
                 return ask(name, globals, locals, fromlist, level)
@@ -94,7 +116,7 @@ class Imports:
 
         self.tracer.marker = executed.__code__
         _bootstrap._load_unlocked, _bootstrap._find_and_load = _load_unlocked, _find_and_load
-        builtins.__import__ = __import__
+        builtins.__import__, importlib.util.find_spec = __import__, find_spec
 
     @staticmethod
     def _executes(body: Body, code: CodeType) -> None:
@@ -102,13 +124,17 @@ class Imports:
             body.code = code
 
     def _found_by(self, spec: Any) -> None:
-        """A module that is found in a folder which somebody has added to the path is found by that."""
+        """A module that is found in a folder which somebody has added to a path is found by that."""
         origin = getattr(spec, "origin", None)
-        if "." not in spec.name and isinstance(origin, str):
-            folder = os.path.dirname(origin)
-            folder = os.path.dirname(folder) if spec.submodule_search_locations is not None else folder
-            if folder in self._added:
-                self.tracer.state("get", ("path", folder), 1, sys._getframe(2))
+        if not isinstance(origin, str):
+            return
+        folder = os.path.dirname(origin)
+        folder = os.path.dirname(folder) if spec.submodule_search_locations is not None else folder
+        package = spec.name.rpartition(".")[0]
+        if not package and folder in self._added:
+            self.tracer.state("get", ("path", folder), 1, sys._getframe(2))
+        elif package in self._folders and folder not in self._folders[package]:
+            self.tracer.trace.unsteady.setdefault(spec.name, f"somebody has added its folder to the path of {package}")
 
     def _asks(self, name: str, frame: FrameType, names: tuple[str, ...] = ()) -> None:
         """A body asks for module `name`, and wants `names` of it."""

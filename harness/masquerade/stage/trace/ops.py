@@ -90,6 +90,8 @@ class Trace:
         self.bodies: dict[str, Body] = {}
         #: Modules that were executed more than once, and came out in two ways; and why others cannot be played.
         self.unsteady: dict[str, str] = {}
+        #: Modules that somebody did not find.
+        self.missing: set[str] = set()
         #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
         self.blocks: dict[Key, tuple[Any, list[tuple[Op, int]]]] = {}
 
@@ -112,6 +114,8 @@ class Trace:
 
     def settle(self) -> None:
         """Work out what each call would have done, had it been the first one; leave out what changes nothing."""
+        for name in self.missing & self.bodies.keys():
+            self.unsteady.setdefault(name, "it is there for some, and for others it is not")
         changed = {op.what[0] for body in self.bodies.values() for op in body.ops if op.kind == "set"}
         for body in self.bodies.values():
             for op in body.ops:

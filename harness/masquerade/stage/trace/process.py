@@ -115,6 +115,8 @@ class Traced(Dressed):
         Imports(self.tracer, self._switched).install()
         self.reads._now = self._readers
         intact = seal(self.tracer.followed.now)
+        # Whose body is executed when a circle of objects goes is chance: they go at the end.
+        gc.disable()
         describe = child.tracer()
         message = describe.message  # type: ignore[attr-defined]
         for name, module in self.items:
@@ -126,6 +128,7 @@ class Traced(Dressed):
                 left = isinstance(error, SystemExit)
                 self._ends[module] = {"ok": False, "exit": left, "phase": "import", "error": told, "during": ""}
         child.wait(self._alive, time.monotonic() + self._settle, time.monotonic, time.sleep)
+        gc.collect()
         self.reads.stop()
         if not intact():
             return "modules changed what this process itself does"
@@ -148,12 +151,16 @@ class Traced(Dressed):
         bodies = self.tracer.trace.bodies
         for name, event, rows, origin in self._at_exit():
             if name in bodies:
-                op = Op("event", event, rows)
+                op = Op("event" if rows else "needs", event, rows)
                 op.origin = origin
-                bodies[name].ops.append(op)
+                if rows or event in bodies:
+                    bodies[name].ops.append(op)
 
     def _at_exit(self) -> list[list[Any]]:
-        """What exit functions do, in a process that ends with them: the body that registered one, event and stacks."""
+        """What exit functions do, in a process that ends with them: the body that registered one, event and stacks.
+
+        An import is a name without a stack.
+        """
         told = os.memfd_create("masquerade-exits")
         parent = os.getpid()
         pid = os.fork()
@@ -167,10 +174,10 @@ class Traced(Dressed):
                     gc.collect()
                     atexit._run_exitfuncs()
                 rows = [
-                    [name, op.what, op.rows, op.origin]
+                    [name, op.what, op.rows if op.kind == "event" else [], op.origin]
                     for name, body in self.tracer.trace.bodies.items()
                     for op in body.ops[before.get(name, 0) :]
-                    if op.kind == "event"
+                    if op.kind in ("event", "import")
                 ]
                 os.write(told, json.dumps(rows).encode())
             finally:

@@ -34,8 +34,6 @@ class Tracer:
         self.stacks: dict[int, list[Body]] = {self.main: []}
         #: The code whose frame stands right above that of a body.
         self.marker: CodeType | None = None
-        #: Events that belong to no body.
-        self.loose = 0
         self.phase = "import"
         #: Stacks that started something, by their ids: the body that did it, and the rows from its own frame inwards.
         self._starts: dict[int, tuple[Rows, Body, Rows]] = {}
@@ -137,7 +135,8 @@ class Tracer:
         if body is None and started is not None:
             (body, op.origin), op.chain = started, ()
         if body is None or (os.getpid() != self.pid and self.phase != "exit"):
-            self.loose += 1
+            if body is None:
+                self._by_itself(rows)
             return
         text = self._encode({**event, "rows": rows, "origin": op.origin})
         if text not in body.texts and len(body.texts) < EVENTS:
@@ -147,6 +146,8 @@ class Tracer:
     def state(self, kind: str, name: Any, value: int | None, frame: FrameType) -> None:
         """A body sets ("set") or looks at ("get") what others may have set."""
         body = self.body()
+        if body is None:
+            self._elsewhere(kind, name, value, frame)
         if body is None or (kind, name, value) in body.asked:
             return
         body.asked[kind, name, value] = None
@@ -163,8 +164,28 @@ class Tracer:
 
     def entered(self, frame: FrameType) -> None:
         """A function is called that did something when it was first called."""
-        if get_ident() == self.main and self.stacks[self.main]:
+        if self.stacks.get(get_ident()):
             self.called(self._key(frame), frame.f_back)
+        else:
+            self._elsewhere("call", frame.f_code.co_name, None, frame)
+
+    def _elsewhere(self, kind: str, name: Any, value: int | None, frame: FrameType) -> None:
+        """A thread or a finalizer finds what others set, or does what others may have done first."""
+        started = self.starter()
+        if self.phase != "import":
+            return
+        if started is None:
+            self._by_itself(self.where(frame)[1])
+        elif kind == "get":
+            self.trace.took(started[0], Op(kind, (name, value), []))
+        else:
+            self.trace.unsteady.setdefault(started[0].name, f"a thread of it comes to {kind} {name}")
+
+    def _by_itself(self, rows: Rows) -> None:
+        """Nobody's body does this: a finalizer, as one of a circle of objects."""
+        module = next((row[3] for row in reversed(rows) if row and row[3] in self.trace.bodies), None)
+        if module is not None:
+            self.trace.unsteady.setdefault(module, "something of it happens after it")
 
     def called(self, key: Key, frame: FrameType | None) -> None:
         """The call `key` is made at `frame`."""

@@ -38,20 +38,29 @@ def _environment(tracer: Tracer) -> None:
 
     listen({"os.putenv": put, "os.unsetenv": unset})
     environ: Any = type(os.environ)
-    get, every = environ.__getitem__, environ.__iter__
+    get, every, delete = environ.__getitem__, environ.__iter__, environ.__delitem__
     told: deque[Any] = deque()
+    environ_bytes: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+
+    def named(key: Any) -> Any:
+        return decode(key) if isinstance(key, bytes) else key
 
     def __getitem__(mapping: Any, key: Any) -> Any:
         try:
             value = get(mapping, key)
         except KeyError:
-            state("get", key, None, getframe(1))
+            state("get", named(key), None, getframe(1))
             raise
         if told and told[0] == key:  # who takes them all does not ask for this one
             told.popleft()
         else:
-            state("get", key, checksum(encode(value)), getframe(1))
+            state("get", named(key), checksum(encode(value)), getframe(1))
         return value
+
+    def __delitem__(mapping: Any, key: Any) -> None:
+        raw = environ_bytes.get(encode(key)) if isinstance(key, str | bytes) else None
+        state("get", named(key), raw if raw is None else checksum(raw), getframe(1))
+        delete(mapping, key)
 
     def __iter__(mapping: Any) -> Iterator[Any]:
         told.clear()
@@ -59,7 +68,7 @@ def _environment(tracer: Tracer) -> None:
             told.append(key)
             yield key
 
-    environ.__getitem__, environ.__iter__ = __getitem__, __iter__
+    environ.__getitem__, environ.__iter__, environ.__delitem__ = __getitem__, __iter__, __delitem__
 
 
 def _operators(tracer: Tracer, torch: Any) -> None:

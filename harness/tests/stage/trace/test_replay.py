@@ -246,6 +246,76 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         {"pkg.d"},
         5,
     ),
+    "what threads find done": (
+        {
+            "probe": "import os\nKNOWN = []\ndef ask():\n    if not KNOWN:\n        KNOWN.append(1)\n"
+            "        os.environ['PKG_ASK'] = '1'\n",
+            "heavy": SET.format("HEAVY"),
+            "a": "import pkg.heavy\nfrom pkg.probe import ask\nask()\n",
+            "b": "import threading\ndef work():\n    import pkg.heavy\nthread = threading.Thread(target=work)\n"
+            "thread.start()\nthread.join()\n",
+            "c": "import threading\nfrom pkg.probe import ask\nthread = threading.Thread(target=ask)\n"
+            "thread.start()\nthread.join()\n",
+            "d": "import os, threading\ndef work():\n    os.environ['PKG_D'] = '1'\n"
+            "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n",
+            "e": "import os, threading\ndef work():\n    if 'PKG_HEAVY' in os.environ:\n"
+            "        os.putenv('PKG_E', '1')\nthread = threading.Thread(target=work)\nthread.start()\nthread.join()\n",
+        },
+        {"pkg.b", "pkg.c", "pkg.d", "pkg.e"},
+        6,
+    ),
+    "what happens at the end": (
+        {
+            "heavy": SET.format("HEAVY"),
+            "a": "import atexit\n\n\n@atexit.register\ndef late():\n    import pkg.heavy\n",
+            "b": "import os\n\n\nclass B:\n    def __del__(self):\n        os.putenv('PKG_B', '1')\n\n\n"
+            "one = B()\none.itself = one\ndel one\n",
+            "c": "import pkg.heavy, atexit\n\n\n@atexit.register\ndef late():\n    import pkg.heavy\n",
+        },
+        {"pkg.a", "pkg.b"},
+        4,
+    ),
+    "who looks whether a module is there": (
+        {
+            "deep/__init__": SET.format("DEEP"),
+            "deep/one": "",
+            "a": "import pkg.deep.one\n",
+            "b": "import importlib.util\nassert importlib.util.find_spec('pkg.deep.one')\n",
+            "c": "from importlib.util import find_spec\nassert find_spec('.one', 'pkg.deep')\n",
+            "d": "import importlib.util\nassert importlib.util.find_spec('pkg.deep')\n",
+            "e": "import os\ntry:\n    del os.environ['PKG_DEEP']\nexcept KeyError:\n    os.putenv('PKG_E', '1')\n",
+            "f": "import os\nif b'PKG_DEEP' in os.environb:\n    os.putenv('PKG_F', '1')\n",
+        },
+        {"pkg.e", "pkg.f"},
+        6,
+    ),
+    "folders that others add to a package": (
+        {
+            "deep/__init__": "",
+            "other/one": SET.format("ONE"),
+            "a": "import os, pkg.deep\npkg.deep.__path__.append(os.path.dirname(__file__) + '/other')\n"
+            "import pkg.deep.one\n",
+            "b": "import pkg.deep.one\n",
+            "c": "import pkg.a\nfrom pkg.deep import one\n",
+        },
+        {"pkg.a", "pkg.b", "pkg.c"},
+        4,
+    ),
+    "a finder that comes in between": (
+        {
+            "a": "import os\ntry:\n    import pkg_of_the_finder\nexcept ImportError:\n    os.putenv('PKG_A', '1')\n",
+            "b": "import os, sys\nfrom importlib.machinery import ModuleSpec\n\n\nclass Finder:\n"
+            "    def find_spec(self, name, path, target=None):\n"
+            "        return ModuleSpec(name, self) if name == 'pkg_of_the_finder' else None\n"
+            "    def create_module(self, spec):\n        return None\n"
+            "    def exec_module(self, module):\n        os.putenv('PKG_FOUND', '1')\n\n\n"
+            "sys.meta_path.append(Finder())\n",
+            "c": "import pkg_of_the_finder\n",
+            "d": "import pkg.b\nimport pkg_of_the_finder\n",
+        },
+        {"pkg.a", "pkg.c", "pkg.d"},
+        3,
+    ),
     "what happens more than once": (
         {
             "probe": "import subprocess\ndef ask():\n    subprocess.run(['true'])\n",
