@@ -75,8 +75,9 @@ def _operators(tracer: Tracer, torch: Any) -> None:
     """`torch.ops.space.name` is made when it is first asked for, and then kept; here it is asked for each time."""
     state, getframe = tracer.state, sys._getframe
     space, library = torch._ops._OpNamespace, torch.library.Library
-    make, define = space.__getattr__, library.define
+    make, every, define = space.__getattr__, space.__iter__, library.define
     made: dict[tuple[int, str], Any] = {}
+    taken: deque[tuple[int, str]] = deque(maxlen=1)
 
     def __getattr__(self: Any, name: str) -> Any:
         key = id(self), name
@@ -87,8 +88,16 @@ def _operators(tracer: Tracer, torch: Any) -> None:
         except AttributeError:
             state("get", ("operator", self.name, name), None, getframe(1))
             raise
-        state("get", ("operator", self.name, name), 1, getframe(1))
+        if taken and taken[0] == key:  # who takes them all does not ask for this one
+            taken.clear()
+        else:
+            state("get", ("operator", self.name, name), 1, getframe(1))
         return made[key]
+
+    def __iter__(self: Any) -> Iterator[str]:
+        for name in every(self):
+            taken.append((id(self), name))
+            yield name
 
     def defined(self: Any, schema: str, *args: Any, **kwargs: Any) -> Any:
         out = define(self, schema, *args, **kwargs)
@@ -96,4 +105,4 @@ def _operators(tracer: Tracer, torch: Any) -> None:
         state("set", ("operator", self.ns, name), 1, getframe(1))
         return out
 
-    space.__getattr__, library.define = __getattr__, defined
+    space.__getattr__, space.__iter__, library.define = __getattr__, __iter__, defined

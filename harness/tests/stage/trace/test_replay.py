@@ -382,6 +382,7 @@ DEVICES = {
     "pkg/d.py": "import pkg.info\n\n\ndef f(n=pkg.info.here.capability()):\n    pass\n",
     "pkg/e.py": "import torch\ntorch.library.define('pkg_ops::known', '(int x) -> int')\n",
     "pkg/f.py": "import torch\nK = torch.ops.pkg_ops.known.default\n",
+    "pkg/h.py": "import torch\nfor name in torch.ops.pkg_ops:\n    getattr(torch.ops.pkg_ops, name)\n",
     "pkg/g.py": "import pkg.e\nfrom torch import ops\n"
     "K = ops.pkg_ops.known.default\nassert ops.pkg_ops.known.default is K\n",
 }
