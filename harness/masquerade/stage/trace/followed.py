@@ -34,7 +34,7 @@ class Followed:
         self._hooked: dict[int, CodeType] = {}
         if sys.version_info >= (3, 12):
             monitoring = sys.monitoring
-            monitoring.use_tool_id(_TOOL, "masquerade")
+            monitoring.use_tool_id(_TOOL, "masquerade")  # a ValueError where somebody has it: then there is no trace
             monitoring.register_callback(_TOOL, monitoring.events.PY_START, lambda code, offset: self._began())
 
     def _began(self) -> None:

@@ -80,6 +80,7 @@ class Traced(Dressed):
         self.tracer = Tracer(self._origins)
         self._readers = Readers(self.tracer) if request.get("reads") else None
         self._output, self._printed = os.memfd_create("masquerade-output"), 0
+        self._said = 0.0
         #: How the import of a module ended, where it raised.
         self._ends: dict[str, dict[str, Any]] = {}
 
@@ -89,6 +90,7 @@ class Traced(Dressed):
         if why:
             wire.send(self.control, {"untrusted": why})
             return
+        self._beat()
         self._look_back()
         look_up(self.tracer)
         self.tracer.trace.settle()
@@ -102,6 +104,13 @@ class Traced(Dressed):
             if "id" in reply:
                 reply["digest"] = digest(reply)
             wire.send(self.control, reply)
+
+    def _beat(self) -> None:
+        """Say that this process goes on, and that no module is to blame if it does not; once a second."""
+        now = time.monotonic()
+        if now - self._said > 1.0:
+            self._said = now
+            wire.send(self.control, {"busy": ""})
 
     # -- importing -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +137,7 @@ class Traced(Dressed):
                 left = isinstance(error, SystemExit)
                 self._ends[module] = {"ok": False, "exit": left, "phase": "import", "error": told, "during": ""}
         child.wait(self._alive, time.monotonic() + self._settle, time.monotonic, time.sleep)
-        gc.collect()
+        self.tracer.collect()
         self.reads.stop()
         if not intact():
             return "modules changed what this process itself does"
@@ -193,9 +202,11 @@ class Traced(Dressed):
         with os.fdopen(told, "rb") as file:
             file.seek(0)
             text = file.read()
-        with suppress(ValueError):
-            found: list[list[Any]] = json.loads(text)
-            return found
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            kinds = [str, (dict, str), list, (list, type(None))]
+            if all(len(row) == 4 and all(map(isinstance, row, kinds)) for row in found):
+                return list(found)
         return []
 
     # -- replies -------------------------------------------------------------------------------------------------------
@@ -205,6 +216,7 @@ class Traced(Dressed):
         replay = Replay(self.tracer.trace, self._prefix, self._variables, files)
         places = child.places(self.items[0][1]) if self.items else []
         for name, module in self.items:
+            self._beat()
             same = module.partition(".")[0] == self.items[0][1].partition(".")[0]
             try:
                 yield self._reply(replay, name, module, places if same else child.places(module))

@@ -11,7 +11,7 @@ from trees import told
 
 from conftest import PYTHON, write
 from masquerade import machines
-from masquerade.stage import Check, Record, Stage, fast
+from masquerade.stage import Check, Record, Stage, fast, wire
 from masquerade.stage.client import Server
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="calls cannot be told there")
@@ -174,3 +174,20 @@ def test_a_server_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     _, found, own = scanned(tmp_path, {"pkg/base.py": "import os\nos.environ['PKG'] = '1'\n"})
     assert len(killed) == 2
     same(found, own)
+
+
+def test_a_process_that_plays_says_that_it_goes_on(tmp_path: Path) -> None:
+    """Else a large package would seem to hang in its last module."""
+    write(tmp_path, {"pkg/__init__.py": "", **{f"pkg/leaf{number:02}.py": "" for number in range(COUNT)}})
+    with Stage(PYTHON, torch=False) as stage:
+        names = stage.discover("pkg", [str(tmp_path)]).modules
+        checks = [Check(name, machines.resolve("h100"), path=(str(tmp_path),)) for name in names]
+        server = stage.server(0)
+        items = [[check.id, check.subject] for check in checks]
+        wire.send(server.socket, {"trace": stage.request(checks[0]), "items": items})
+        frames = []
+        while not (frame := wire.receive(server.socket) or {"done": True}).get("done"):
+            frames.append(frame)
+    busy = [frame["busy"] for frame in frames if "busy" in frame]
+    assert busy[: len(checks)] == [check.id for check in checks]
+    assert busy[len(checks) :] and set(busy[len(checks) :]) == {""}
