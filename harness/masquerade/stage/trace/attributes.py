@@ -42,7 +42,7 @@ def look_up(tracer: Tracer) -> None:
     last = {name.rpartition(".")[2] for name in trace.bodies}
     last.update(value for key in trace.blocks for value in key[1:] if type(value) is str)
     for body in trace.bodies.values():
-        space = getattr(modules.get(body.name), "__dict__", {})
+        space = space_of(modules.get(body.name))
         if body.code is None or last.isdisjoint(_names(body.code)):
             continue
         for (base, *attributes), rows in lookups(body.code, [], body.name):
@@ -53,7 +53,7 @@ def look_up(tracer: Tracer) -> None:
                 for op in _of(tracer, module, attribute, rows):
                     if op.kind != "call" or op.what not in body.keys:
                         _insert(body, op)
-                module = vars(module).get(attribute)
+                module = space_of(module).get(attribute)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -67,14 +67,24 @@ def _of(tracer: Tracer, module: ModuleType, attribute: str, rows: Rows) -> Itera
     key = maker(tracer, module, attribute)
     if key is not None and key in tracer.trace.blocks:
         yield Op("call", key, rows)
-    below = f"{module.__name__}.{attribute}"
-    if below in tracer.trace.bodies and vars(module).get(attribute) is sys.modules.get(below):
+    space = space_of(module)
+    below = f"{space.get('__name__')}.{attribute}"
+    if below in tracer.trace.bodies and space.get(attribute) is sys.modules.get(below):
         yield Op("needs", below, rows)
+
+
+def space_of(module: Any) -> dict[str, Any]:
+    """The dictionary of a module, without a call of what it may do when it is asked for an attribute."""
+    try:
+        space: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return {}
+    return space
 
 
 def maker(tracer: Tracer, module: Any, attribute: str) -> Key | None:
     """The call that makes an attribute of a module when it is first asked for, if there can be one."""
-    own = getattr(module, "__dict__", {}).get("__getattr__")
+    own = space_of(module).get("__getattr__")
     function = own if own is not None else getattr(type(module), "__getattr__", None)
     if type(function) is not FunctionType:
         return None

@@ -13,8 +13,9 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
-from masquerade.stage.trace.attributes import maker
+from masquerade.stage.trace.attributes import maker, space_of
 from masquerade.stage.trace.ops import Body, Op
+from masquerade.stage.trace.reach import with_above
 from masquerade.stage.trace.tracer import Tracer
 
 _bootstrap: Any = sys.modules["_frozen_importlib"]
@@ -168,7 +169,7 @@ class Imports:
         """`from whole import names`: also submodules, and what the module makes when it is first asked."""
         modules, blocks = sys.modules, self.tracer.trace.blocks
         module = modules.get(whole)
-        space = getattr(module, "__dict__", {})
+        space = space_of(module)
         if "*" in names:
             names = tuple(str(name) for name in space.get("__all__", ()))
         for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import get_ident
@@ -35,6 +36,7 @@ class Tracer:
         #: The code whose frame stands right above that of a body.
         self.marker: CodeType | None = None
         self.phase = "import"
+        self._collecting = False
         #: Stacks that started something, by their ids: the body that did it, and the rows from its own frame inwards.
         self._starts: dict[int, tuple[Rows, Body, Rows]] = {}
         self.followed = Followed(self.entered)
@@ -181,8 +183,16 @@ class Tracer:
         else:
             self.trace.unsteady.setdefault(started[0].name, f"a thread of it comes to {kind} {name}")
 
+    def collect(self) -> None:
+        """Let circles of objects go that nothing holds."""
+        self._collecting = True
+        gc.collect()
+        self._collecting = False
+
     def _by_itself(self, rows: Rows) -> None:
-        """Nobody's body does this: a finalizer, as one of a circle of objects."""
+        """Nobody's body does this. A finalizer's is its module's doing."""
+        if not self._collecting:
+            return
         module = next((row[3] for row in reversed(rows) if row and row[3] in self.trace.bodies), None)
         if module is not None:
             self.trace.unsteady.setdefault(module, "something of it happens after it")

@@ -301,6 +301,19 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         {"pkg.a", "pkg.b", "pkg.c"},
         4,
     ),
+    "a module that does something when it is looked at": (
+        {
+            "odd": "import os, sys, types\n\n\nclass Odd(types.ModuleType):\n    def __getattribute__(self, name):\n"
+            "        if name in ('X', '__dict__'):\n            os.putenv('PKG_' + name, '1')\n"
+            "        return super().__getattribute__(name)\n\n\nX = 1\nsys.modules[__name__].__class__ = Odd\n",
+            "a": "from pkg.odd import X\n",
+            "b": "import pkg.odd\npkg.odd.X\n",
+            "c": "import pkg.odd\n",
+            "d": "from pkg import odd\nfrom pkg.odd import Odd\n",
+        },
+        set(),
+        2,
+    ),
     "a finder that comes in between": (
         {
             "a": "import os\ntry:\n    import pkg_of_the_finder\nexcept ImportError:\n    os.putenv('PKG_A', '1')\n",
