@@ -78,6 +78,7 @@ def _operators(tracer: Tracer, torch: Any) -> None:
     make, every, define = space.__getattr__, space.__iter__, library.define
     made: dict[tuple[int, str], Any] = {}
     taken: deque[tuple[int, str]] = deque(maxlen=1)
+    under_way: list[tuple[str, str]] = []
 
     def __getattr__(self: Any, name: str) -> Any:
         key = id(self), name
@@ -86,7 +87,8 @@ def _operators(tracer: Tracer, torch: Any) -> None:
                 made[key] = make(self, name)
                 self.__dict__.pop(name, None)
         except AttributeError:
-            state("get", ("operator", self.name, name), None, getframe(1))
+            if (self.name, name) not in under_way:  # who defines it looks whether it is there
+                state("get", ("operator", self.name, name), None, getframe(1))
             raise
         if taken and taken[0] == key:  # who takes them all does not ask for this one
             taken.clear()
@@ -100,8 +102,15 @@ def _operators(tracer: Tracer, torch: Any) -> None:
             yield name
 
     def defined(self: Any, schema: str, *args: Any, **kwargs: Any) -> Any:
-        out = define(self, schema, *args, **kwargs)
         name = str(schema).partition("(")[0].partition(".")[0].strip().rpartition("::")[2]
+        under_way.append((self.ns, name))
+        try:
+            out = define(self, schema, *args, **kwargs)
+        except BaseException:  # it may be there already
+            state("get", ("operator", self.ns, name), 1, getframe(1))
+            raise
+        finally:
+            under_way.pop()
         state("set", ("operator", self.ns, name), 1, getframe(1))
         return out
 
