@@ -204,7 +204,7 @@ class Traced(Dressed):
             text = file.read()
         with suppress(ValueError, RecursionError):
             found = json.loads(text)
-            kinds = [str, (dict, str), list, (list, type(None))]
+            kinds: list[Any] = [str, (dict, str), list, (list, type(None))]
             if all(len(row) == 4 and all(map(isinstance, row, kinds)) for row in found):
                 return list(found)
         return []
