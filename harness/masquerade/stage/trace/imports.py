@@ -162,8 +162,9 @@ class Imports:
         bodies = (other for stack in self.tracer.stacks.values() for other in stack)
         op.state = next((other.at for other in bodies if other.name == name), None)
         self.tracer.trace.took(found, op)
-        if name in self._put:
-            self.tracer.state("get", ("module", name), 1, frame)
+        for above in with_above(name):
+            if above in self._put:
+                self.tracer.state("get", ("module", above), 1, frame)
 
     def _from(self, whole: str, names: tuple[str, ...], frame: FrameType, go: Callable[[], Any]) -> Any:
         """`from whole import names`: also submodules, and what the module makes when it is first asked."""

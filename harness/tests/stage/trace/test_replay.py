@@ -221,13 +221,16 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         {
             "a": "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), 'other'))\n",
             "b": "import pkg_of_the_other\n",
-            "c": "import sys, types\nsys.modules['pkg_made_up'] = types.ModuleType('pkg_made_up')\n",
+            "c": "import os, sys, types\nmade = sys.modules['pkg_made_up'] = types.ModuleType('pkg_made_up')\n"
+            "made.__path__ = [os.path.join(os.path.dirname(__file__), 'other')]\n",
             "d": "import pkg_made_up\n",
+            "f": "import pkg_made_up.inner\n",
             "e": "import pkg.a\nimport pkg_of_the_other\n",
+            "other/inner": SET.format("INNER"),
             "other/pkg_of_the_other": SET.format("OTHER"),
         },
-        {"pkg.b", "pkg.d"},
-        4,
+        {"pkg.b", "pkg.d", "pkg.f"},
+        6,
     ),
     "what is printed": (
         {"a": "print('a')\nimport pkg.b\nprint('c')\n", "b": "print('b')\nraise SystemExit(3)\n", "c": "print('x')\n"},
