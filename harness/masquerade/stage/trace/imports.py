@@ -80,8 +80,9 @@ class Imports:
             try:
                 return find(name, import_)
             except ModuleNotFoundError as error:
-                if error.name == name:
-                    self.tracer.trace.missing.add(name)
+                body = self.tracer.body()
+                if error.name == name and body is not None and (op := body.asked.get(name)) is not None:
+                    op.missing = True
                 raise
 
         def find_spec(name: str, package: str | None = None) -> Any:
@@ -133,8 +134,9 @@ class Imports:
         folder = os.path.dirname(folder) if spec.submodule_search_locations is not None else folder
         package = spec.name.rpartition(".")[0]
         if not package and folder in self._added:
+            self.tracer.trace.by_path.add(spec.name)
             self.tracer.state("get", ("path", folder), 1, sys._getframe(2))
-        elif package in self._folders and folder not in self._folders[package]:
+        elif folder in _path_of(package) and folder not in self._folders.get(package, (folder,)):
             self.tracer.trace.unsteady.setdefault(spec.name, f"somebody has added its folder to the path of {package}")
 
     def _asks(self, name: str, frame: FrameType, names: tuple[str, ...] = ()) -> None:
@@ -196,6 +198,13 @@ class Imports:
             self._seen.add(name)
             self._put.add(name)
             self.tracer.trace.took(body, Op("set", (("module", name), 1), []))
+
+
+def _path_of(package: str) -> list[str]:
+    """Where a package looks now."""
+    with suppress(Exception):
+        return list(sys.modules[package].__path__)
+    return []
 
 
 def _told(error: BaseException) -> str:

@@ -25,7 +25,7 @@ class Op:
     each begin.
     """
 
-    __slots__ = ("chain", "effects", "kind", "names", "origin", "rows", "state", "what")
+    __slots__ = ("chain", "effects", "kind", "missing", "names", "origin", "rows", "state", "what")
 
     def __init__(self, kind: str, what: Any, rows: Rows, chain: tuple[tuple[Key, int], ...] = ()) -> None:
         self.kind, self.what, self.rows, self.chain = kind, what, rows, chain
@@ -33,6 +33,8 @@ class Op:
         self.state: int | None = None
         #: Of an import: the names that are wanted of the module.
         self.names: tuple[str, ...] = ()
+        #: Of an import: whether there was no such module.
+        self.missing = False
         #: Of what another thread does: the stack that started it, from the body's own frame inwards.
         self.origin: Rows | None = None
         #: Of a call: what it would have done, had it been the first one, and where the rows of that begin.
@@ -90,8 +92,8 @@ class Trace:
         self.bodies: dict[str, Body] = {}
         #: Modules that were executed more than once, and came out in two ways; and why others cannot be played.
         self.unsteady: dict[str, str] = {}
-        #: Modules that somebody did not find.
-        self.missing: set[str] = set()
+        #: Modules that were found in a folder which somebody has added to the path.
+        self.by_path: set[str] = set()
         #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
         self.blocks: dict[Key, tuple[Any, list[tuple[Op, int]]]] = {}
 
@@ -114,7 +116,8 @@ class Trace:
 
     def settle(self) -> None:
         """Work out what each call would have done, had it been the first one; leave out what changes nothing."""
-        for name in self.missing & self.bodies.keys():
+        missing = {op.what for body in self.bodies.values() for op in body.ops if op.kind == "import" and op.missing}
+        for name in missing & self.bodies.keys() - self.by_path:
             self.unsteady.setdefault(name, "it is there for some, and for others it is not")
         changed = {op.what[0] for body in self.bodies.values() for op in body.ops if op.kind == "set"}
         for body in self.bodies.values():

@@ -159,6 +159,10 @@ class Replay:
         if kind == "import":
             if op.origin is not None:
                 raise DoubtError(f"{op.what} is imported in another thread")
+            if op.missing and op.what in self.trace.by_path:
+                if any(type(name) is tuple and name[0] == "path" for name in self._variables):
+                    raise DoubtError(f"{op.what} was not there, and may be")
+                return
             self._request(op.what, stack, op)
         elif kind == "call":
             for effect, begin in op.effects:
