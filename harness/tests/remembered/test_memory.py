@@ -13,7 +13,7 @@ from conftest import write
 from masquerade import machines
 from masquerade.remembered import open_memory
 from masquerade.remembered.store import Store
-from masquerade.stage import Check, Record, Stage
+from masquerade.stage import Check, Record, Stage, fast
 
 FILES = {
     "pkg/__init__.py": "",
@@ -317,7 +317,11 @@ def test_a_scan_that_was_broken_off_goes_on_where_it_was(project: Path, bare: St
     assert not set(done) & set(made)
 
 
-def test_a_tree_tells_what_its_shared_imports_read(project: Path, bare: Stage, scan: Scan) -> None:
+@pytest.mark.parametrize("least", [1000, 10], ids=["tree", "trace"])
+def test_what_many_imports_share_is_read_by_all_of_them(
+    least: int, project: Path, bare: Stage, scan: Scan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast, "WORTH_A_TRACE", least)
     many = {f"pkg/leaf{number:02}.py": "from pkg import base\nimport pkg.alone\n" for number in range(30)}
     write(project, many)
     names = tuple(f"pkg.leaf{number:02}" for number in range(30))

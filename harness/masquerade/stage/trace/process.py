@@ -248,6 +248,8 @@ class Traced(Dressed):
             "ok": True, "result": None, **self._ends.get(executed, {}), "seconds": seconds,
             "threads": sum(body.threads for body in played.bodies), "place": None, "probes": {},
         }  # fmt: skip
+        if self._readers is not None:
+            closing["reads"] = {}  # what was read comes as parts
         ranges = [(begin, end) for body in played.bodies for begin, end in body.output]
         printed = b"".join(os.pread(self._output, end - begin, begin) for begin, end in ranges)[-PRINTED:]
         subject = encode({"kind": "subject", "what": module, "places": places})
