@@ -6,7 +6,6 @@ Triton asks `ptxas --version` twice a process before it looks into its cache, an
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,21 +27,25 @@ def install() -> None:
 
 
 def _answer(module: Any) -> None:
-    if vars(module).get("subprocess") is subprocess:
-        module.subprocess = _Subprocess()
+    # Not imported here: it takes over how programs are started, and that is changed before a subject imports it.
+    real = sys.modules.get("subprocess")
+    if real is not None and vars(module).get("subprocess") is real:
+        module.subprocess = _Subprocess(real)
 
 
 class _Subprocess:
     """Stands in for the module `subprocess` in Triton's modules."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(subprocess, name)
+    def __init__(self, real: Any) -> None:
+        self._real = real
 
-    @staticmethod
-    def check_output(argv: Sequence[str], **options: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def check_output(self, argv: Sequence[str], **options: Any) -> Any:
         said = _said.get(_question(argv, options))
         if said is None:
-            return subprocess.check_output(argv, **options)
+            return self._real.check_output(argv, **options)
         sys.audit("os.posix_spawn", argv[0], argv, None)  # to those who watch, the program starts
         return said
 
@@ -58,6 +61,8 @@ def _question(argv: Sequence[str], options: Mapping[str, Any]) -> str:
 
 def ask() -> None:
     """Ask the assemblers that came with the Triton that is loaded here, if one for CUDA is."""
+    import subprocess
+
     module = sys.modules.get("triton.backends.nvidia.compiler")
     folder = os.path.join(os.path.dirname(getattr(module, "__file__", None) or ""), "bin")
     with suppress(OSError):

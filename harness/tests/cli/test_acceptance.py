@@ -40,7 +40,7 @@ def test_a_transitive_probe_is_found_from_every_module_and_told_once(tmp_path) -
         "device-init  torch.cuda.get_device_properties"
     ]
     assert "  badpkg/layers/_arch.py:5" in told
-    assert "      badpkg/registry.py:1     | from badpkg.layers import gemm" in told
+    assert "      badpkg/registry.py:1      | from badpkg.layers import gemm" in told
     assert told[-1].startswith("1 finding, 0 warnings in 6 modules on 4 machines: 24 checks")
 
     read = json.loads(report.read_text())
