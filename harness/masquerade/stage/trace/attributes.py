@@ -9,13 +9,10 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from masquerade.stage.trace.ops import Body, Key, Op, Rows
-from masquerade.stage.trace.tracer import Tracer
+from masquerade.stage.trace.tracer import OF_A_FUNCTION, Tracer
 
 _LOADS = frozenset({"LOAD_NAME", "LOAD_GLOBAL"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-
-#: The flag of a code object that is a function's.
-_OF_A_FUNCTION = 0x1
 
 
 def lookups(code: CodeType, above: Rows, module: str) -> Iterator[tuple[list[str], Rows]]:
@@ -32,7 +29,7 @@ def lookups(code: CodeType, above: Rows, module: str) -> Iterator[tuple[list[str
             yield chain, [*above, [code.co_filename, line, code.co_name, module]]
         chain = [step.argval] if step.opname in _LOADS else []
         line = (step.positions.lineno if step.positions else None) or line  # type: ignore[attr-defined]
-        if isinstance(step.argval, CodeType) and not step.argval.co_flags & _OF_A_FUNCTION:
+        if isinstance(step.argval, CodeType) and not step.argval.co_flags & OF_A_FUNCTION:
             yield from lookups(step.argval, [*above, [code.co_filename, line, code.co_name, module]], module)
 
 
@@ -59,7 +56,7 @@ def look_up(tracer: Tracer) -> None:
 def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for inner in code.co_consts:
-        if isinstance(inner, CodeType) and not inner.co_flags & _OF_A_FUNCTION:
+        if isinstance(inner, CodeType) and not inner.co_flags & OF_A_FUNCTION:
             yield from _names(inner)
 
 

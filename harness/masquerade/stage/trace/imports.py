@@ -22,7 +22,7 @@ _bootstrap: Any = sys.modules["_frozen_importlib"]
 
 
 class Imports:
-    """Hooks in the import system. `around(body)` is called where a body begins to be executed, and again, or ends."""
+    """Hooks in the import system. `switched(left, entered)` is called where another body goes on."""
 
     def __init__(self, tracer: Tracer, switched: Callable[[Body | None, Body | None], None]) -> None:
         self.tracer = tracer

@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import re
-import select
 import signal
 import socket
 import sys
@@ -24,8 +23,9 @@ from hashlib import blake2b
 from typing import Any
 
 from masquerade.stage import child, supervise, wire
-from masquerade.stage.branch import flush
+from masquerade.stage.branch import ended, flush
 from masquerade.stage.dressed import Dressed
+from masquerade.stage.growth import PRINTED
 from masquerade.stage.integrity import seal
 from masquerade.stage.steps import rows_of_an_import
 from masquerade.stage.trace import cached, variables
@@ -40,13 +40,10 @@ from masquerade.stage.trace.tracer import Tracer
 from masquerade.watch.reads import packed
 from masquerade.watch.recorder import encoder, recorder
 
-#: Bytes kept of what an import printed.
-PRINTED = 16_384
-
 #: Seconds that all exit functions together may take.
 _EXITS = 5.0
 
-#: Names of a trace's own parts of what was read.
+#: The part of what was read that is everybody's.
 _ALL = "all"
 
 Reply = dict[str, Any]
@@ -191,12 +188,8 @@ class Traced(Dressed):
                 os.write(told, json.dumps(rows).encode())
             finally:
                 child._leave(0)
-        process = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        if not poll.poll(_EXITS * 1000):
+        if not ended(pid, self.control, _EXITS):
             os.kill(pid, signal.SIGKILL)
-        os.close(process)
         os.waitpid(pid, 0)
         supervise.end_descendants()
         with os.fdopen(told, "rb") as file:

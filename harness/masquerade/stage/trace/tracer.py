@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from _thread import get_ident
-from collections.abc import Callable
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -18,7 +17,7 @@ from masquerade.watch.recorder import EVENTS, Recorder, encoder, row_reader
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 #: The flag of a code object that is a function's, not a class's or a module's.
-_OF_A_FUNCTION = 0x1
+OF_A_FUNCTION = 0x1
 
 #: Calls on the way to something, outermost first, and where the rows of each begin.
 Chain = tuple[tuple[Key, int], ...]
@@ -68,7 +67,7 @@ class Tracer:
             found = row(frame, frame.f_lineno)
             if found is not None and (found != 0 or not rows or rows[-1] != 0):
                 rows.append(found)
-            if (code.co_flags & _OF_A_FUNCTION and found and code.co_name[0] != "<") or code is CACHED:
+            if (code.co_flags & OF_A_FUNCTION and found and code.co_name[0] != "<") or code is CACHED:
                 calls.append((frame, len(rows)))
             frame = frame.f_back
         rows.reverse()
@@ -226,6 +225,3 @@ def _plain(value: Any, held: list[Any] | None) -> Any:
     if held is not None:
         held.append(value)
     return "id", id(value)
-
-
-Install = Callable[[Tracer], None]
