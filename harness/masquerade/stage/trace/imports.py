@@ -10,7 +10,7 @@ import time
 from _thread import get_ident
 from collections.abc import Callable
 from contextlib import suppress
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from masquerade.stage.trace.attributes import maker, space_of
@@ -35,6 +35,14 @@ class Imports:
         #: Where packages look for what is below them, as they themselves say.
         self._folders: dict[str, frozenset[str]] = {}
         self._path, self._added = set(map(str, sys.path)), set[str]()
+        #: How modules failed when they were first executed.
+        self._failures: dict[str, tuple[BaseException, TracebackType | None]] = {}
+        #: Which of them have failed since the last `begin`.
+        self._failed: set[str] = set()
+
+    def begin(self) -> None:
+        """What follows is another process's doing: it finds nothing that was left by what failed."""
+        self._failed.clear()
 
     def install(self) -> None:
         """Hang them in."""
@@ -62,7 +70,10 @@ class Imports:
                 return load(spec)
             except BaseException as error:
                 body.failed = _told(error)
-                raise
+                self._failed.add(body.name)
+                first, trace = self._failures.setdefault(body.name, (error, error.__traceback__))
+                if first is error:
+                    raise
             finally:
                 self._look_around(body)
                 with suppress(Exception):
@@ -74,15 +85,16 @@ class Imports:
                     outer.seconds -= took
                 self._switched(body, outer)
                 self.tracer.trace.ended(body)
+            # What the first time left may end it elsewhere now: in a process of its own, this is the first time.
+            raise first.with_traceback(trace)
 
         def _find_and_load(name: str, import_: Any) -> Any:
             self._asks(name, getframe(1))
             try:
+                self._without_what_failed(name)
                 return find(name, import_)
-            except ModuleNotFoundError as error:
-                body = self.tracer.body()
-                if error.name == name and body is not None and (op := body.asked.get(name)) is not None:
-                    op.missing = True
+            except BaseException as error:
+                self._in_vain(name, error)
                 raise
 
         def find_spec(name: str, package: str | None = None) -> Any:
@@ -110,6 +122,11 @@ class Imports:
             stack[-1].asked[whole, names] = None
             self._executes(stack[-1], getframe(1).f_code)
             self._asks(whole, getframe(1), names)
+            try:
+                self._without_what_failed(whole)
+            except BaseException as error:
+                self._in_vain(whole, error)
+                raise
             if not names:
                 return ask(name, globals, locals, fromlist, level)
             if whole not in modules:
@@ -119,6 +136,23 @@ class Imports:
         self.tracer.marker = executed.__code__
         _bootstrap._load_unlocked, _bootstrap._find_and_load = _load_unlocked, _find_and_load
         builtins.__import__, importlib.util.find_spec = __import__, find_spec
+
+    def _without_what_failed(self, name: str) -> None:
+        """A module that was left by a package which failed is not there for others: they execute the package first."""
+        if name in sys.modules and (parts := name.split(".")):
+            for count in range(1, len(parts)):
+                above = ".".join(parts[:count])
+                if above in self._failures and above not in self._failed and above not in sys.modules:
+                    _bootstrap._gcd_import(above)
+
+    def _in_vain(self, name: str, error: BaseException) -> None:
+        """A body asked for a module and did not get it."""
+        body = self.tracer.body()
+        op = body.asked.get(name) if body is not None else None
+        if op is not None:
+            op.missing = isinstance(error, ModuleNotFoundError) and error.name == name
+            above = with_above(name)[:-1]
+            op.above = next((one for one in above if one in self._failed and one not in sys.modules), "")
 
     @staticmethod
     def _executes(body: Body, code: CodeType) -> None:

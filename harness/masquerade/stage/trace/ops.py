@@ -25,7 +25,7 @@ class Op:
     each begin.
     """
 
-    __slots__ = ("chain", "effects", "kind", "missing", "names", "origin", "rows", "state", "what")
+    __slots__ = ("above", "chain", "effects", "kind", "missing", "names", "origin", "rows", "state", "what")
 
     def __init__(self, kind: str, what: Any, rows: Rows, chain: tuple[tuple[Key, int], ...] = ()) -> None:
         self.kind, self.what, self.rows, self.chain = kind, what, rows, chain
@@ -35,6 +35,8 @@ class Op:
         self.names: tuple[str, ...] = ()
         #: Of an import: whether there was no such module.
         self.missing = False
+        #: Of an import: the package above that failed.
+        self.above = ""
         #: Of what another thread does: the stack that started it, from the body's own frame inwards.
         self.origin: Rows | None = None
         #: Of a call: what it would have done, had it been the first one, and where the rows of that begin.
@@ -90,8 +92,10 @@ class Trace:
 
     def __init__(self) -> None:
         self.bodies: dict[str, Body] = {}
-        #: Modules that were executed more than once, and came out in two ways; and why others cannot be played.
+        #: Modules that failed once and did not another time; and why others cannot be played.
         self.unsteady: dict[str, str] = {}
+        #: Modules that failed in another way when they were executed once more.
+        self.moody: set[str] = set()
         #: Modules that were found in a folder which somebody has added to the path.
         self.by_path: set[str] = set()
         #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
@@ -109,7 +113,10 @@ class Trace:
     def ended(self, body: Body) -> None:
         """The body was executed. Of several executions the first counts, or the first that did not fail."""
         known = self.bodies.setdefault(body.name, body)
-        if known.failed != body.failed:
+        if known.failed and body.failed:
+            if known.failed != body.failed:
+                self.moody.add(body.name)
+        elif known.failed != body.failed:
             self.unsteady[body.name] = "it came out in two ways"
             if known.failed and not body.failed:
                 self.bodies[body.name] = body

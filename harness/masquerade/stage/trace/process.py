@@ -118,7 +118,8 @@ class Traced(Dressed):
         self._current["now"] = self.tracer.recorder()
         variables.install(self.tracer)
         cached.install(self.tracer.cached_called)
-        Imports(self.tracer, self._switched).install()
+        imports = Imports(self.tracer, self._switched)
+        imports.install()
         self.reads._now = self._readers
         intact = seal(self.tracer.followed.now)
         # Whose body is executed when a circle of objects goes is chance: they go at the end.
@@ -127,6 +128,7 @@ class Traced(Dressed):
         message = describe.message  # type: ignore[attr-defined]
         for name, module in self.items:
             wire.send(self.control, {"busy": name})
+            imports.begin()
             try:
                 importlib.import_module(module)
             except BaseException as error:

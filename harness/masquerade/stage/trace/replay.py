@@ -79,6 +79,7 @@ class Replay:
     def _request(self, name: str, stack: Stack, op: Op | None) -> None:
         """A module is asked for."""
         if name in self._done:
+            self._once_more(name)
             return
         if name in self._running:
             self._meets_half(name, op)
@@ -96,6 +97,11 @@ class Replay:
             self._first(state, name, stack)
         else:
             self._again(known, stack)
+
+    def _once_more(self, name: str) -> None:
+        """A module is asked for that was executed: if it failed, it is executed again."""
+        if name in self.trace.moody:
+            raise DoubtError(f"{name} fails in another way when it is executed once more")
 
     def _first(self, state: Any, name: str, stack: Stack) -> None:
         added, bodies, told, reads = len(self._added), len(self._bodies), len(self._told), len(self._reads)
@@ -146,7 +152,8 @@ class Replay:
         running[name] = 0
         self._bodies.append(body)
         for op in body.ops:
-            if op.kind == "import" and op.what in done:
+            if op.kind == "import" and op.what in done and not op.above:
+                self._once_more(op.what)
                 continue
             if op.rows and op.rows[0] != 0:
                 running[name] = op.rows[0][1]
@@ -163,7 +170,9 @@ class Replay:
                 if any(type(name) is tuple and name[0] == "path" for name in self._variables):
                     raise DoubtError(f"{op.what} was not there, and may be")
                 return
-            self._request(op.what, stack, op)
+            if op.above in self._done:
+                raise DoubtError(f"{op.what} is asked for when {op.above} has failed already")
+            self._request(op.above or op.what, stack, op)
         elif kind == "call":
             for effect, begin in op.effects:
                 if id(effect) not in self._done:

@@ -192,9 +192,29 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
             "a": "import pkg.bad.good\n",
             "z": "import pkg.bad.good\n",
             "b": "try:\n    import pkg.bad.deep\nexcept ImportError:\n    pass\n",
+            "c": "try:\n    import pkg.bad\nexcept ImportError:\n    import pkg.bad.good\n",
         },
-        {"pkg.a", "pkg.z"},
-        7,
+        {"pkg.a", "pkg.c"},
+        8,
+    ),
+    "a package that cannot be executed twice": (
+        {
+            "once": "known = []\n\n\ndef register(name):\n    if name in known:\n        raise RuntimeError(name)\n"
+            "    known.append(name)\n",
+            "bad/__init__": "import pkg.bad.kept\nimport pkg.bad.inner\n",
+            "bad/kept": SET.format("KEPT"),
+            "bad/inner": "from pkg.once import register\nregister('inner')\nimport nothing_of_that_name\n",
+            "a": "import pkg.bad\n",
+            "b": "from pkg import a\n",
+            "c": "from pkg.bad.kept import os\n",
+            "d": "import importlib\nimportlib.import_module('pkg.bad.kept')\n",
+            "e": "try:\n    from pkg import a\nexcept ImportError:\n    import pkg.bad.inner\n",
+            "f": "try:\n    import pkg.bad.inner\nexcept ImportError:\n    pass\nexcept RuntimeError:\n"
+            + "    import os\n    os.environ['PKG_F'] = '1'\n",
+            "g": "import pkg.bad.kept\n",
+        },
+        {"pkg.e"},
+        10,
     ),
     "a module that fails in another way the second time": (
         {
