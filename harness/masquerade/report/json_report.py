@@ -17,13 +17,17 @@ MAX_DEPTH = 100
 
 
 def render(results: Results) -> str:
-    """The run as one JSON document, in ASCII, always valid against `schema()`."""
-    return json.dumps(document(results), indent=1, allow_nan=False) + "\n"
+    """The run as one JSON document, in ASCII, always valid against `schema()`. Each check is one line."""
+    whole = document(results)
+    checks = [json.dumps(check, allow_nan=False) for check in whole.pop("checks")]
+    head = json.dumps(whole, indent=1, allow_nan=False).removesuffix("\n}")
+    lines = "[\n  " + ",\n  ".join(checks) + "\n ]" if checks else "[]"
+    return f'{head},\n "checks": {lines}\n}}\n'
 
 
 def document(results: Results) -> dict[str, Any]:
     """The run as plain JSON values."""
-    out = {
+    return {
         "schema": SCHEMA,
         "tool": f"masquerade {__version__}",
         "host": results.host,
@@ -42,9 +46,15 @@ def document(results: Results) -> dict[str, Any]:
         "notes": list(results.notes),
         "stand_ins": list(results.stand_ins),
         "broken": [asdict(broken) for broken in results.broken],
-        "checks": [{**record.to_json(), **_own_levels(record, results)} for record in results.ordered],
+        "checks": [_check(record, results) for record in results.ordered],
     }
-    return {key: _plain(value) for key, value in out.items()}
+
+
+def _check(record: Record, results: Results) -> dict[str, Any]:
+    out = {**record.to_json(), **_own_levels(record, results)}
+    for key in ("result", "launches"):  # what subjects supply
+        out[key] = _plain(out[key])
+    return out
 
 
 def _own_levels(record: Record, results: Results) -> dict[str, Any]:

@@ -44,6 +44,13 @@ def test_two_runs_that_end_in_another_order_give_the_same_report(check, results,
     assert render(results(records)) == render(results(records[::-1]))
 
 
+@pytest.mark.parametrize("machines", [(), ("h100",), ("h100", "b580")])
+def test_each_check_is_one_line(check, results, machines) -> None:
+    run = results([check("pkg", machine) for machine in machines])
+    assert checked(run)["checks"] == document(run)["checks"]
+    assert sum('"id": "import:pkg@' in line for line in render(run).splitlines()) == len(machines)
+
+
 @pytest.mark.parametrize("value", [math.nan, -math.inf, [1, {"x": math.inf}]])
 def test_numbers_that_json_lacks_are_spelt(check, results, value) -> None:
     read = checked(results([check("pkg.m:f", "h100", result=value)]))
