@@ -1,11 +1,12 @@
 """Every module of a package on several machines, by traces or trees, beside flat forks and fresh interpreters.
 
     python harness/benchmarks/whole.py PACKAGE --on M,M [--python PATH] [--path DIR] [--stand-in MODULE[=OTHER]]
-                                       [--flat N] [--fresh N] [--traces-from N] [--jobs N]
+                                       [--flat N] [--fresh N] [--traces-from N] [--jobs N] [--reads]
 
 Scans all, prints how long that took and the most memory that tool and servers had; then makes N checks, drawn from all,
 in flat forks and compares verdict, findings and chains; then N in fresh interpreters, from which it works out how long
-all would take so. Ends with status 1 where one differs.
+all would take so. Ends with status 1 where one differs. With --reads the scan takes down what its checks read, as one does
+whose results are kept.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def main() -> int:
     parser.add_argument("--flat", type=int, default=200)
     parser.add_argument("--fresh", type=int, default=50)
     parser.add_argument("--traces-from", type=int, default=fast.WORTH_A_TRACE)
+    parser.add_argument("--reads", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=120.0)
@@ -99,7 +101,9 @@ def main() -> int:
             for machine in on
             for name in modules
         ]
+        stage.reads = asked.reads
         scanned, seconds = timed(stage, checks, "scan")
+        stage.reads = False
         agreement = stage.agreement
         print(f"{asked.package}: {len(modules)} modules on {len(on)} machines, {len(checks)} checks in {seconds:.0f} s")
         print(f"at most {memory.peak:.0f} MB; {agreement.confirmed} confirmed, {len(agreement.differed)} differed")

@@ -58,7 +58,7 @@ class Imports:
             return executed(spec, stack)
 
         def executed(spec: Any, stack: list[Body]) -> Any:
-            outer, body = stack[-1] if stack else None, Body(str(spec.name))
+            outer, body = stack[-1] if stack else None, self.tracer.trace.begun(str(spec.name))
             self._found_by(spec)
             if outer is not None:
                 outer.at = self.tracer.line()

@@ -101,6 +101,13 @@ class Trace:
         #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
         self.blocks: dict[Key, tuple[Any, list[tuple[Op, int]]]] = {}
 
+    def begun(self, name: str) -> Body:
+        """The body of a module that is executed now."""
+        body = Body(name)
+        if name in self.bodies:  # of what it reads only that counts which it did not read the first time
+            body.reads = self.bodies[name].reads
+        return body
+
     def took(self, body: Body, op: Op) -> None:
         """Add an operation to the body, and to the calls that led to it."""
         body.ops.append(op)
