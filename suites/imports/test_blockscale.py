@@ -10,8 +10,16 @@ from masquerade.machines import names, resolve
 from masquerade.stage import Check, Stage
 from masquerade.stage.client import blind
 
-#: What most modules import beside blockscale: once for a machine, if that leaves nothing but modules behind.
-FIRST = ("triton", "triton.experimental.gluon")
+#: What most modules import: once for a machine, if that leaves nothing but modules behind.
+FIRST = (
+    "triton",
+    "triton.experimental.gluon",
+    "blockscale.formats.mx",
+    "blockscale.kernels.moe_router",
+    "blockscale.kernels.triton.scales",
+    "blockscale.platforms.current",
+    "blockscale.platforms.libraries",
+)
 
 MACHINES = [resolve(name) for name in names() if name != "here"]
 
