@@ -10,10 +10,11 @@ import time
 from _thread import get_ident
 from collections.abc import Callable
 from contextlib import suppress
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType
 from typing import Any
 
 from masquerade.stage.trace.attributes import maker, space_of
+from masquerade.stage.trace.failures import Failure, told
 from masquerade.stage.trace.ops import Body, Op
 from masquerade.stage.trace.reach import with_above
 from masquerade.stage.trace.tracer import Tracer
@@ -35,8 +36,8 @@ class Imports:
         #: Where packages look for what is below them, as they themselves say.
         self._folders: dict[str, frozenset[str]] = {}
         self._path, self._added = set(map(str, sys.path)), set[str]()
-        #: How modules failed when they were first executed.
-        self._failures: dict[str, tuple[BaseException, TracebackType | None]] = {}
+        #: How modules failed when they were first executed; None where that cannot be kept.
+        self._failures: dict[str, Failure | None] = {}
         #: Which of them have failed since the last `begin`.
         self._failed: set[str] = set()
 
@@ -69,10 +70,8 @@ class Imports:
             try:
                 return load(spec)
             except BaseException as error:
-                body.failed = _told(error)
-                self._failed.add(body.name)
-                first, trace = self._failures.setdefault(body.name, (error, error.__traceback__))
-                if first is error:
+                first = self._fails(body, error)
+                if first is None:
                     raise
             finally:
                 self._look_around(body)
@@ -86,22 +85,32 @@ class Imports:
                 self._switched(body, outer)
                 self.tracer.trace.ended(body)
             # What the first time left may end it elsewhere now: in a process of its own, this is the first time.
-            raise first.with_traceback(trace)
+            try:
+                raise first
+            finally:
+                del first  # which holds this frame
 
         def _find_and_load(name: str, import_: Any) -> Any:
             self._asks(name, getframe(1))
             try:
-                self._without_what_failed(name)
+                self._without_what_failed(name, find)
                 return find(name, import_)
             except BaseException as error:
                 self._in_vain(name, error)
                 raise
 
         def find_spec(name: str, package: str | None = None) -> Any:
+            whole = ""
             with suppress(Exception):  # what the real one will raise
-                above = importlib.util.resolve_name(name, package).rpartition(".")[0]
+                whole = importlib.util.resolve_name(name, package)
+                above = whole.rpartition(".")[0]
                 if above and stacks.get(get_ident()):
                     self._asks(above, getframe(1))
+            try:
+                self._without_what_failed(whole, find)
+            except BaseException as error:
+                self._in_vain(whole.rpartition(".")[0], error)
+                raise
             return spec_of(name, package)
 
         def __import__(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
@@ -123,7 +132,7 @@ class Imports:
             self._executes(stack[-1], getframe(1).f_code)
             self._asks(whole, getframe(1), names)
             try:
-                self._without_what_failed(whole)
+                self._without_what_failed(whole, find)
             except BaseException as error:
                 self._in_vain(whole, error)
                 raise
@@ -137,22 +146,45 @@ class Imports:
         _bootstrap._load_unlocked, _bootstrap._find_and_load = _load_unlocked, _find_and_load
         builtins.__import__, importlib.util.find_spec = __import__, find_spec
 
-    def _without_what_failed(self, name: str) -> None:
+    def _fails(self, body: Body, error: BaseException) -> BaseException | None:
+        """A body fails with `error`. Gives what others are told in its place: how it failed first."""
+        name, failure = body.name, None
+        body.failed = told(error)
+        with suppress(BaseException):  # a class whose errors cannot be made
+            failure = Failure(error)
+            body.failed = failure.told
+        self._failed.add(name)
+        if name not in self._failures:
+            self._failures[name] = failure
+            return None
+        first = self._failures[name]
+        if first is None or failure is None:
+            self.tracer.trace.unsteady.setdefault(name, "how it failed first cannot be told again")
+            return None
+        return first.again(error)
+
+    def _without_what_failed(self, name: str, find: Callable[[str, Any], Any]) -> None:
         """A module that was left by a package which failed is not there for others: they execute the package first."""
         if name in sys.modules and (parts := name.split(".")):
             for count in range(1, len(parts)):
                 above = ".".join(parts[:count])
                 if above in self._failures and above not in self._failed and above not in sys.modules:
-                    _bootstrap._gcd_import(above)
+                    find(above, _bootstrap._gcd_import)
 
     def _in_vain(self, name: str, error: BaseException) -> None:
         """A body asked for a module and did not get it."""
         body = self.tracer.body()
         op = body.asked.get(name) if body is not None else None
-        if op is not None:
+        if body is not None and op is not None:
+            op.failed = True
             op.missing = isinstance(error, ModuleNotFoundError) and error.name == name
             above = with_above(name)[:-1]
             op.above = next((one for one in above if one in self._failed and one not in sys.modules), "")
+            for one in above if op.above else ():  # what was asked for on the way to it
+                later = body.asked.get(one)
+                if later is not None and later in body.ops[body.ops.index(op) :]:
+                    later.what = later.above = ""
+                    del body.asked[one]
 
     @staticmethod
     def _executes(body: Body, code: CodeType) -> None:
@@ -182,7 +214,8 @@ class Imports:
             known = body.asked[name]
             if known is not None:
                 known.names += names
-            return
+            if known is None or not known.failed or not (known.above or name in self._failures):
+                return
         if body is not None:
             self._look_around(body)
         found, rows, chain = self.tracer.where(frame, follow=True)
@@ -197,6 +230,7 @@ class Imports:
             op.rows = [*rows, 0]
         bodies = (other for stack in self.tracer.stacks.values() for other in stack)
         op.state = next((other.at for other in bodies if other.name == name), None)
+        found.half |= op.state is not None
         self.tracer.trace.took(found, op)
         for above in with_above(name):
             if above in self._put:
@@ -239,12 +273,3 @@ def _path_of(package: str) -> list[str]:
     with suppress(Exception):
         return list(sys.modules[package].__path__)
     return []
-
-
-def _told(error: BaseException) -> str:
-    """What an exception is told by."""
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return f"{type(error).__name__} {place}"

@@ -25,7 +25,7 @@ class Op:
     each begin.
     """
 
-    __slots__ = ("above", "chain", "effects", "kind", "missing", "names", "origin", "rows", "state", "what")
+    __slots__ = ("above", "chain", "effects", "failed", "kind", "missing", "names", "origin", "rows", "state", "what")
 
     def __init__(self, kind: str, what: Any, rows: Rows, chain: tuple[tuple[Key, int], ...] = ()) -> None:
         self.kind, self.what, self.rows, self.chain = kind, what, rows, chain
@@ -33,6 +33,8 @@ class Op:
         self.state: int | None = None
         #: Of an import: the names that are wanted of the module.
         self.names: tuple[str, ...] = ()
+        #: Of an import: whether it failed.
+        self.failed = False
         #: Of an import: whether there was no such module.
         self.missing = False
         #: Of an import: the package above that failed.
@@ -55,6 +57,7 @@ class Body:
         "at",
         "code",
         "failed",
+        "half",
         "keys",
         "name",
         "ops",
@@ -72,6 +75,8 @@ class Body:
         self.ops: list[Op] = []
         #: How it failed.
         self.failed = ""
+        #: Whether it asked for a module that was half executed.
+        self.half = False
         #: The line at which it asked for what is executed now.
         self.at = 0
         #: Seconds, without those of other bodies.
@@ -86,6 +91,10 @@ class Body:
         self.texts: set[str] = set()
         self.keys: set[Key] = set()
 
+    def looks(self) -> set[Any]:
+        """What it looked at, and what was there."""
+        return {op.what for op in self.ops if op.kind == "get"}
+
 
 class Trace:
     """All bodies by module name, and what first calls of functions did."""
@@ -96,6 +105,8 @@ class Trace:
         self.unsteady: dict[str, str] = {}
         #: Modules that failed in another way when they were executed once more.
         self.moody: set[str] = set()
+        #: Modules whose import failed, after which something happened that nobody's body does.
+        self.late: set[str] = set()
         #: Modules that were found in a folder which somebody has added to the path.
         self.by_path: set[str] = set()
         #: Key -> where it was called first, and the operations of that call with where its rows begin in theirs.
@@ -123,6 +134,8 @@ class Trace:
         if known.failed and body.failed:
             if known.failed != body.failed:
                 self.moody.add(body.name)
+                if known.half or body.half or body.looks() - known.looks():
+                    self.unsteady[body.name] = "it fails in another way by what others are doing, or have set"
         elif known.failed != body.failed:
             self.unsteady[body.name] = "it came out in two ways"
             if known.failed and not body.failed:
@@ -144,7 +157,7 @@ class Trace:
         if op.kind == "call":
             return bool(op.effects)
         if op.kind == "import":
-            return op.what in self.bodies
+            return (op.above or op.what) in self.bodies
         return op.kind != "get" or op.what[0] in changed
 
     def _settle(self, body: Body, op: Op) -> None:
@@ -157,7 +170,7 @@ class Trace:
         seen = {other.signature(begin) for other, begin in own if other.kind != "call"}
         for effect, begin in block:
             after = next((within for within, start in effect.chain if start > begin), None)
-            if after in inner or (effect.kind == "import" and effect.what not in self.bodies):
+            if after in inner or (effect.kind == "import" and (effect.above or effect.what) not in self.bodies):
                 continue
             if effect.signature(begin) not in seen:
                 op.effects.append((effect, begin))

@@ -34,6 +34,7 @@ from masquerade.stage.trace.followed import POSSIBLE
 from masquerade.stage.trace.imports import Imports
 from masquerade.stage.trace.ops import Body, Op
 from masquerade.stage.trace.parts import parts
+from masquerade.stage.trace.reach import with_above
 from masquerade.stage.trace.reads import Readers
 from masquerade.stage.trace.replay import DoubtError, Replay
 from masquerade.stage.trace.tracer import Tracer
@@ -135,6 +136,8 @@ class Traced(Dressed):
                 told = {**describe(error), "message": message(error)}
                 left = isinstance(error, SystemExit)
                 self._ends[module] = {"ok": False, "exit": left, "phase": "import", "error": told, "during": ""}
+                self.tracer.going = next((one for one in with_above(module) if self._failed(one)), "")
+            self.tracer.going = ""
         child.wait(self._alive, time.monotonic() + self._settle, time.monotonic, time.sleep)
         self.tracer.collect()
         self.reads.stop()
@@ -226,7 +229,7 @@ class Traced(Dressed):
         bodies, parts = self.tracer.trace.bodies, module.split(".")
         for count in range(1, len(parts)):
             above = ".".join(parts[:count])
-            if above in bodies and bodies[above].failed:
+            if self._failed(above):
                 if above not in self._ends:
                     raise DoubtError(f"how {above} ends was not seen")
                 return above
@@ -234,8 +237,14 @@ class Traced(Dressed):
             raise DoubtError("its import was not seen")
         return module
 
+    def _failed(self, module: str) -> bool:
+        body = self.tracer.trace.bodies.get(module)
+        return body is not None and bool(body.failed)
+
     def _reply(self, replay: Replay, name: str, module: str, places: list[str]) -> Reply:
         executed = self._executed(module)
+        if executed in self.tracer.trace.late:
+            raise DoubtError(f"something happens when the error of {executed} goes")
         played = replay.play(executed)
         encode = encoder()
         seconds = sum(body.seconds for body in played.bodies)

@@ -21,6 +21,9 @@ class DoubtError(Exception):
 #: Rows of a stack, as a chain of pieces from the innermost outwards.
 Stack = tuple[Any, Rows] | None
 
+#: After the last line of any module.
+_NEVER = 1 << 60
+
 #: What is told: an operation, its stack, and the stack of its body.
 Told = tuple[Op, Stack, Stack]
 
@@ -54,6 +57,7 @@ class Replay:
         self._bound: dict[str, dict[str, int]] = {}
         self._encode = encoder()
         self._known: dict[Any, Played] = {}
+        self._failing = {name for name, body in trace.bodies.items() if body.failed}
 
     def play(self, module: str) -> Import:
         """The import of `module`. Raises DoubtError."""
@@ -79,7 +83,7 @@ class Replay:
     def _request(self, name: str, stack: Stack, op: Op | None) -> None:
         """A module is asked for."""
         if name in self._done:
-            self._once_more(name)
+            self._once_more(name, stack)
             return
         if name in self._running:
             self._meets_half(name, op)
@@ -98,10 +102,12 @@ class Replay:
         else:
             self._again(known, stack)
 
-    def _once_more(self, name: str) -> None:
+    def _once_more(self, name: str, stack: Stack) -> None:
         """A module is asked for that was executed: if it failed, it is executed again."""
         if name in self.trace.moody:
             raise DoubtError(f"{name} fails in another way when it is executed once more")
+        if name in self._failing:
+            self._execute(self.trace.bodies[name], stack)
 
     def _first(self, state: Any, name: str, stack: Stack) -> None:
         added, bodies, told, reads = len(self._added), len(self._bodies), len(self._told), len(self._reads)
@@ -153,7 +159,9 @@ class Replay:
         self._bodies.append(body)
         for op in body.ops:
             if op.kind == "import" and op.what in done and not op.above:
-                self._once_more(op.what)
+                self._had_less(op)
+                if op.what in self._failing:
+                    self._once_more(op.what, (stack, op.rows))
                 continue
             if op.rows and op.rows[0] != 0:
                 running[name] = op.rows[0][1]
@@ -173,6 +181,9 @@ class Replay:
             if op.above in self._done:
                 raise DoubtError(f"{op.what} is asked for when {op.above} has failed already")
             self._request(op.above or op.what, stack, op)
+            self._had_less(op)
+            if op.what in self._failing and op.what in self._done and not op.failed:
+                raise DoubtError(f"{op.what} fails, and did not when it was half executed")
         elif kind == "call":
             for effect, begin in op.effects:
                 if id(effect) not in self._done:
@@ -212,12 +223,24 @@ class Replay:
         line = self._running[name]
         if op.state is not None and op.state <= line:
             return
+        for wanted in op.names:
+            if self._binds(name).get(wanted, _NEVER) >= line and f"{name}.{wanted}" not in self.trace.bodies:
+                raise DoubtError(f"{name} is asked for {wanted} at line {line} of its own")
+
+    def _had_less(self, op: Op) -> None:
+        """A module was asked for that was half executed: what it did not have then it must not have now."""
+        if op.state is None:
+            return
+        name, line = op.what, self._running.get(op.what, _NEVER)
+        for wanted in op.names:
+            if op.state <= self._binds(name).get(wanted, 0) < line and f"{name}.{wanted}" not in self.trace.bodies:
+                raise DoubtError(f"{name} had no {wanted} when it was half executed")
+
+    def _binds(self, name: str) -> dict[str, int]:
         bound = self._bound.get(name)
         if bound is None:
             bound = self._bound[name] = dict(bound_names(self.files.get(name, "")))
-        for wanted in op.names:
-            if bound.get(wanted, 1 << 60) >= line and f"{name}.{wanted}" not in self.trace.bodies:
-                raise DoubtError(f"{name} is asked for {wanted} at line {line} of its own")
+        return bound
 
     # -- events --------------------------------------------------------------------------------------------------------
 

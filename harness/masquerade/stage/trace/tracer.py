@@ -36,6 +36,8 @@ class Tracer:
         self.marker: CodeType | None = None
         self.phase = "import"
         self._collecting = False
+        #: The module whose import has failed just now: what its frames held goes.
+        self.going = ""
         #: Stacks that started something, by their ids: the body that did it, and the rows from its own frame inwards.
         self._starts: dict[int, tuple[Rows, Body, Rows]] = {}
         self.followed = Followed(self.entered)
@@ -96,8 +98,8 @@ class Tracer:
         return self.followed.name(function.__code__), *[_plain(value, None) for value in values]
 
     def line(self) -> int:
-        """The line of the innermost body's own frame."""
-        frame: FrameType | None = sys._getframe(1)
+        """The line of the innermost body's own frame, as the body that is begun there is executed."""
+        frame: FrameType | None = sys._getframe(2)  # the first is the marker's own
         line = 0
         while frame is not None and frame.f_code is not self.marker:
             if frame.f_code.co_name == "<module>":
@@ -190,6 +192,8 @@ class Tracer:
 
     def _by_itself(self, rows: Rows) -> None:
         """Nobody's body does this. A finalizer's is its module's doing."""
+        if self.going:
+            self.trace.late.add(self.going)
         if not self._collecting:
             return
         module = next((row[3] for row in reversed(rows) if row and row[3] in self.trace.bodies), None)

@@ -216,6 +216,93 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
         {"pkg.e"},
         10,
     ),
+    "an error that others change": (
+        {
+            "bad": "import nothing_of_that_name\n",
+            **{
+                name: "try:\n    import pkg.bad\nexcept ImportError as error:\n    error.args = (f'{error} hint',)\n"
+                "    error.msg += ' hint'\n    raise error from RuntimeError(__name__)\n"
+                for name in "ac"
+            },
+            "files": "open('/nonexistent/library.so')\n",
+            "m": "import pkg.bad\n",
+            "n": "import pkg.files\n",
+            "odd": "class Odd(OSError):\n    __slots__ = ('device',)\n    def __init__(self, device, *, code):\n"
+            "        super().__init__(code, 'io', device)\n        self.device = device\n"
+            "    def __reduce__(self):\n        raise TypeError\n    def __str__(self):\n"
+            "        self.device += '0'\n        return f'{super().__str__()} {self.device}'\n",
+            "o": "from pkg.odd import Odd\nraise Odd('gpu', code=5)\n",
+            "p": "import pkg.o\n",
+            "q": "class Own(Exception):\n    args = property()\nraise Own\n",
+            "r": "import pkg.q\n",
+        },
+        {"pkg.q", "pkg.r"},
+        10,
+    ),
+    "a circle that fails": (
+        {
+            "a": "try:\n    import pkg.bad\nexcept ImportError:\n    pass\n",
+            "bad": "import pkg.x\nimport nothing_of_that_name\n",
+            "x": "import pkg.bad\n",
+            "y": "import pkg.x\n",
+            "b": "try:\n    import pkg.c\nexcept ImportError:\n    pass\nX = 1\n",
+            "c": "from pkg.b import X\nimport nothing_of_that_name\n",
+            "d": "import pkg.c\n",
+            "e": "import pkg.f\nX = 1\n",
+            "f": "try:\n    from pkg.e import X\nexcept ImportError:\n    X = None\n",
+            "g": "from pkg.f import X\nif X is None:\n    raise RuntimeError('none')\nimport nothing_of_that_name\n",
+        },
+        {f"pkg.{name}" for name in "xybcdfg"},
+        6,
+    ),
+    "a package that fails, which is asked for more than once": (
+        {
+            "bad/__init__": "print('bad')\nimport os\nos.environ['PKG_BAD'] = '1'\nimport pkg.bad.x\n"
+            "import nothing_of_that_name\n",
+            "bad/x": "print('x')\n",
+            "a": "for _ in range(2):\n    try:\n        import pkg.bad.y.z\n    except ImportError:\n        pass\n",
+            "b": "try:\n    import pkg.bad\nexcept ImportError:\n    import os\n    del os.environ['PKG_BAD']\n",
+            "c": "import pkg.b\ntry:\n    import pkg.bad\nexcept ImportError:\n    pass\n",
+            "d": "import pkg.b\nimport pkg.bad\n",
+            "e": "try:\n    import pkg.bad.y.z\nexcept ImportError:\n    pass\n",
+            "f": "import importlib.util\ntry:\n    importlib.util.find_spec('pkg.bad.x')\nexcept ImportError:\n"
+            "    import os\n    os.environ['PKG_F'] = '1'\n",
+            "counted": "known = []\n",
+            "g": "from pkg.counted import known\nknown.append(1)\nraise ImportError(str(len(known)))\n",
+            "h": "try:\n    import pkg.g\nexcept ImportError as error:\n    raise RuntimeError('g') from error\n",
+            "i": "try:\n    import pkg.h\nexcept RuntimeError:\n    import pkg.h\n",
+        },
+        {"pkg.a", "pkg.i"},
+        10,
+    ),
+    "what others set before they import what fails": (
+        {
+            "bad": "import nothing_made_up\nnothing_made_up.x\n",
+            "a": "import pkg.bad\n",
+            "m": "import sys, types\nsys.modules['nothing_made_up'] = types.ModuleType('nothing_made_up')\n"
+            "import pkg.bad\n",
+        },
+        {"pkg.a", "pkg.bad", "pkg.m"},
+        3,
+    ),
+    "what goes with an error": (
+        {
+            "held": "import os\nclass Held:\n    def __del__(self):\n        os.putenv('PKG_HELD', '1')\n",
+            "bad": "from pkg.held import Held\nheld = Held()\nimport nothing_of_that_name\n",
+            "worse": "import os, weakref\nfrom pkg.held import Held\nclass One(set):\n    pass\none = One()\n"
+            "weakref.finalize(one, os.putenv, 'PKG_ONE', '1')\ndel One\nimport nothing_of_that_name\n",
+            "probe": "from pkg.held import Held\ndef probe():\n    held = Held()\n    try:\n        import pkg.bad\n"
+            "    except ImportError:\n        return False\n",
+            **{
+                name: f"try:\n    import pkg.{bad}\nexcept ImportError:\n    pass\n"
+                for name, bad in zip("abcd", ["bad", "bad", "worse", "worse"], strict=True)
+            },
+            "e": "from pkg.probe import probe\nprobe()\n",
+            "f": "import pkg.e\n",
+        },
+        {"pkg.bad", "pkg.worse"},
+        8,
+    ),
     "a module that fails in another way the second time": (
         {
             "known": "NAMES = set()\ndef add(name):\n    if name in NAMES:\n        raise ValueError(name)\n"
