@@ -65,8 +65,11 @@ class Runtime:
         return self._noted_in not in (0, os.getpid())
 
     def _left_behind(self) -> bool:
-        """Whether the driver was started before a fork, so that CUDA's runtime fails here."""
-        return self.world.platform == "cuda" and self._started_in not in (0, os.getpid())
+        """Whether the driver was started before a fork, so that CUDA's runtime fails here.
+
+        Where it found no device it was not started: a fork asks again, and is told the same (recorded on an H200).
+        """
+        return self.world.platform == "cuda" and self._started_in not in (0, os.getpid()) and bool(self._devices)
 
     def enter(self) -> list[Device]:
         """Start the driver as C++ does below Python. Raises the runtime's own error where no device can be used."""

@@ -13,6 +13,7 @@ import random
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -146,64 +147,68 @@ class Worker:
         take: Callable[[Mapping[str, Any]], bool],
     ) -> bool:
         """Have `checks` traced, in that order. False where a check ended it, or where it is not to be believed."""
-        server = self.stage.server(self.tree)
-        at, reply = "", None
-        try:
-            server.socket.settimeout(checks[0].timeout + SILENCE)
-            items = [[check.id, check.subject] for check in checks]
-            request = {**self.stage.request(checks[0]), "digests": digests}
-            wire.send(server.socket, {"trace": request, "items": items})
-            while (reply := wire.receive(server.socket)) is not None and not reply.get("done"):
-                at = str(reply.get("busy", at))
-                if not take(reply):
-                    self.stage.replace(server)
-                    return True
-        except (wire.WireError, OSError):
-            reply = None
-        else:
-            server.socket.settimeout(None)
-        if reply is None:
+        at = ""
+
+        def each(reply: Mapping[str, Any]) -> bool:
+            nonlocal at
+            at = str(reply.get("busy", at))
+            return take(reply)
+
+        request = {**self.stage.request(checks[0]), "digests": digests}
+        items = [[check.id, check.subject] for check in checks]
+        heard = self._hear({"trace": request, "items": items}, checks[0].timeout, each)
+        if heard is None:
             self._flat_if_lost(left, at)
-            self.stage.replace(server)
-        return reply is not None
+        return heard is not None
 
     def _grow(self, left: dict[str, Check]) -> bool:
         """Take the replies of one tree: what it answers leaves `left`, and so does a check that ended a part of it.
 
         False where the tree proved wrong about a clean module.
         """
-        server = self.stage.server(self.tree)
         self._read.clear()
+        first, facts, at = next(iter(left.values())), self.stage.server(self.tree).facts, ""
+
+        def take(reply: Mapping[str, Any]) -> bool:
+            nonlocal at
+            if "at" in reply:
+                self._flat_if_lost(left, at)
+                at = str(reply["at"])
+            elif "flat" in reply:
+                self._flat_if_lost(left, str(reply["flat"]))
+            elif "above" in reply:
+                above = self._read.get(str(reply["above"]), ())
+                self._read[str(reply.get("base"))] = (*above, unpacked(reply.get("reads")))
+            elif (check := left.pop(str(reply.get("id")), None)) is not None:
+                return self._take(check, self._record(check, reply, facts))
+            return True
+
         items = [[check.id, check.subject] for check in left.values()]
-        reply, at = None, ""
-        try:
-            # Between two of its frames at most one beginning is made, or one check.
-            server.socket.settimeout(next(iter(left.values())).timeout + SILENCE)
-            wire.send(server.socket, {"tree": self.stage.request(next(iter(left.values()))), "items": items})
-            while (reply := wire.receive(server.socket)) is not None and not reply.get("done"):
-                if "at" in reply:
-                    self._flat_if_lost(left, at)
-                    at = str(reply["at"])
-                    continue
-                if "flat" in reply:
-                    self._flat_if_lost(left, str(reply["flat"]))
-                    continue
-                if "above" in reply:
-                    above = self._read.get(str(reply["above"]), ())
-                    self._read[str(reply.get("base"))] = (*above, unpacked(reply.get("reads")))
-                    continue
-                check = left.pop(str(reply.get("id")), None)
-                if check is not None and not self._take(check, self._record(check, reply, server.facts)):
-                    self.stage.replace(server)
-                    return False
-        except (wire.WireError, OSError):
-            reply = None
-        else:
-            server.socket.settimeout(None)
-        self._flat_if_lost(left, at)
-        if reply is None:
-            self.stage.replace(server)
-        return True
+        # Between two of a tree's frames at most one beginning is made, or one check.
+        heard = self._hear({"tree": self.stage.request(first), "items": items}, first.timeout, take)
+        if heard is not False:
+            self._flat_if_lost(left, at)
+        return heard is not False
+
+    def _hear(self, asked: dict[str, Any], timeout: float, take: Callable[[Mapping[str, Any]], bool]) -> bool | None:
+        """Ask the server and hand its replies to `take` until the last one, with `timeout` seconds between two.
+
+        False where `take` wants no more of them, None where the server was lost: both times it is replaced.
+        """
+        server = self.stage.server(self.tree)
+        heard: bool | None = None
+        with suppress(wire.WireError, OSError):
+            server.socket.settimeout(timeout + SILENCE)
+            wire.send(server.socket, asked)
+            while (reply := wire.receive(server.socket)) is not None:
+                if reply.get("done"):
+                    server.socket.settimeout(None)
+                    return True
+                if not take(reply):
+                    heard = False
+                    break
+        self.stage.replace(server)
+        return heard
 
     def _record(self, check: Check, reply: Mapping[str, Any], facts: Mapping[str, Any]) -> Record:
         record = self.stage.record(check, reply, facts)

@@ -46,6 +46,15 @@ def test_a_driver_that_cpp_started_fails_in_a_fork(torch_stage, ask, tmp_path, e
     assert record.touch in ("fork-poison", "device-init"), "masquerade did not see it"
 
 
+@pytest.mark.parametrize("expression", ["torch.cuda.Stream()", "torch.zeros(2).pin_memory()"])
+def test_a_driver_without_a_device_harms_no_fork(ask, expression: str) -> None:
+    tried = "try: eval(before)\n    except RuntimeError: pass"
+    source = IN_CHILD.replace("eval(before)", tried, 1)
+    assert ask(source, args=[expression], env={"CUDA_VISIBLE_DEVICES": ""}) == [
+        False, "RuntimeError: No CUDA GPUs are available",
+    ]  # fmt: skip
+
+
 NOTED = ["torch.cuda.is_available()", "torch._C._cuda_getDeviceCount()", "torch._C._cuda_getArchFlags()"]
 
 
