@@ -5,8 +5,8 @@
 
 Scans all, prints how long that took and the most memory that tool and servers had; then makes N checks, drawn from all,
 in flat forks and compares verdict, findings and chains; then N in fresh interpreters, from which it works out how long
-all would take so. Ends with status 1 where one differs. With --reads the scan takes down what its checks read, as one does
-whose results are kept.
+all would take so. Ends with status 1 where one differs. With --reads the scan takes down what its checks read, as
+one does whose results are kept.
 """
 
 from __future__ import annotations
