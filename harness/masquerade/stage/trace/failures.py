@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any
+
+#: Where something lies, which is another place each time.
+_PLACE = re.compile("0x[0-9a-f]+")
 
 #: A frame of a traceback: its code, the line, and the name of its module.
 Step = tuple[CodeType, int, Any]
@@ -52,7 +56,7 @@ def told(error: BaseException) -> str:
     return f"{_place(error)} ?"
 
 
-def likeness(error: BaseException, depth: int = 8) -> BaseException:
+def likeness(error: BaseException, known: dict[int, BaseException] | None = None) -> BaseException:
     """An exception that says what `error` says now. What its class does when it is made or copied is not done."""
     kind = type(error)
     made: BaseException = next(base for base in kind.__mro__ if not base.__flags__ & _HEAP).__new__(kind, *error.args)
@@ -64,9 +68,11 @@ def likeness(error: BaseException, depth: int = 8) -> BaseException:
                     if value is not getattr(made, name, _HELD):  # what is set to None is not what is not set
                         member.__set__(made, value)
     made.__dict__.update(error.__dict__)
+    known = {} if known is None else known
+    known[id(error)] = made
     cause = error.__cause__
-    if cause is not None and depth:
-        made.__cause__ = likeness(cause, depth - 1)
+    if cause is not None:
+        made.__cause__ = known[id(cause)] if id(cause) in known else likeness(cause, known)
     return made
 
 
@@ -80,5 +86,5 @@ def _place(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     with suppress(BaseException):
-        return str(error)
+        return _PLACE.sub("", str(error))
     return "?"

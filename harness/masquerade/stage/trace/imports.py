@@ -147,7 +147,7 @@ class Imports:
         builtins.__import__, importlib.util.find_spec = __import__, find_spec
 
     def _fails(self, body: Body, error: BaseException) -> BaseException | None:
-        """A body fails with `error`. Gives what others are told in its place: how it failed first."""
+        """A body fails with `error`. Gives how it failed first, where that was in another way: others get this."""
         name, failure = body.name, None
         body.failed = told(error)
         with suppress(BaseException):  # a class whose errors cannot be made
@@ -161,7 +161,7 @@ class Imports:
         if first is None or failure is None:
             self.tracer.trace.unsteady.setdefault(name, "how it failed first cannot be told again")
             return None
-        return first.again(error)
+        return first.again(error) if first.told != failure.told else None
 
     def _without_what_failed(self, name: str, find: Callable[[str, Any], Any]) -> None:
         """A module that was left by a package which failed is not there for others: they execute the package first."""

@@ -233,11 +233,18 @@ CASES: dict[str, tuple[dict[str, str], set[str], int]] = {
             "        self.device += '0'\n        return f'{super().__str__()} {self.device}'\n",
             "o": "from pkg.odd import Odd\nraise Odd('gpu', code=5)\n",
             "p": "import pkg.o\n",
+            "chained": "try:\n    import nothing_of_that_name\nexcept ImportError:\n    raise RuntimeError('c')\n",
+            **{
+                name: "try:\n    import pkg.chained\nexcept RuntimeError as error:\n"
+                "    if error.__context__:\n"
+                "        import os\n        os.environ['PKG_CHAINED'] = '1'\n"
+                for name in "stu"
+            },
             "q": "class Own(Exception):\n    args = property()\nraise Own\n",
             "r": "import pkg.q\n",
         },
         {"pkg.q", "pkg.r"},
-        10,
+        14,
     ),
     "a circle that fails": (
         {
