@@ -73,7 +73,7 @@ class Zoo:
         having = [machine.id for machine in self.machines() if machine.arch == name.lower()]
         if having:
             return UnknownMachineError(name, f"{name} is an arch, not a machine", having)
-        message = f"unknown machine {name!r}; `masquerade machines` lists them"
+        message = f"unknown machine {name!r}; `masquerade machines` lists them{_own(name)}"
         return UnknownMachineError(name, message, nearest(name.lower(), index))
 
     def load(self, path: str | os.PathLike[str]) -> Machine:
@@ -150,6 +150,15 @@ class Zoo:
     def _hint(self, name: str) -> str:
         close = nearest(name, [*self._bases, *self._files, *(sheet.id for sheet in self._added)])
         return f"; nearest: {', '.join(close)}" if close else ""
+
+
+def _own(name: str) -> str:
+    """How a machine in a file is made known, where a name is that of a file; "" where it is not."""
+    if name.endswith(".toml"):
+        return f"; a machine of your own: {VARIABLE}={name}"
+    stem = re.split(r"x\d+|[+-]", name)[0]
+    file = next((f"{each}.toml" for each in (name, stem) if os.path.isfile(f"{each}.toml")), "")
+    return f"; a machine of your own: {VARIABLE}={file}" if file else ""
 
 
 def _claim_names(sheets: Iterable[Sheet]) -> dict[str, str]:

@@ -68,6 +68,18 @@ def test_a_file_by_option_and_by_variable(write: Callable[..., Path], monkeypatc
     assert resolve("proto+aiter").id == "h300+aiter"
 
 
+@pytest.mark.parametrize("name", ["h300", "h300x8+aiter", "h300.toml"])
+def test_a_name_of_a_file_is_told_how_it_becomes_a_machine(write: Callable[..., Path], monkeypatch, name: str) -> None:
+    monkeypatch.chdir(write(GOOD).parent)
+    with pytest.raises(
+        UnknownMachineError, match=r"; a machine of your own: MASQUERADE_MACHINES=h300\.toml(; nearest|$)"
+    ):
+        resolve(name)
+    with pytest.raises(UnknownMachineError) as caught:
+        resolve("h301")
+    assert "of your own" not in str(caught.value)
+
+
 def test_a_machine_may_extend_a_machine_of_the_zoo_and_one_of_its_own(write: Callable[..., Path]) -> None:
     first = write(GOOD)
     fact = '\n[[facts]]\nsource = "our second board, read by us"\ndevice.multi_processor_count = 140\n'
