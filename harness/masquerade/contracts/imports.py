@@ -8,6 +8,7 @@ from masquerade.contracts import kinds, patterns
 from masquerade.contracts.contract import Case, Contract, Discover
 from masquerade.contracts.errors import ConfigurationError, Problem
 from masquerade.contracts.settings import setting
+from masquerade.machines.errors import nearest
 from masquerade.stage.check import SubjectError
 
 
@@ -43,7 +44,14 @@ class Imports(Contract):
             if not matches:
                 problems.append(self.problem(f"{pattern!r} matches no module of {package}", "modules", index))
             chosen.update(dict.fromkeys(matches))
-        out = {module for pattern in self.exclude for module in patterns.select(pattern, chosen)}
+        out: set[str] = set()
+        for index, pattern in enumerate(self.exclude if not problems else ()):
+            matches = patterns.select(pattern, chosen)
+            if not matches:
+                near = nearest(pattern, chosen)
+                mend = f"; did you mean {' or '.join(near)}?" if near else ""
+                problems.append(self.problem(f"{pattern!r} matches none of the modules{mend}", "exclude", index))
+            out.update(matches)
         if chosen and len(out) == len(chosen):
             problems.append(self.problem("it leaves out every module: nothing would be checked", "exclude"))
         if problems:

@@ -52,6 +52,15 @@ def test_every_pattern_that_selects_nothing_is_a_mistake_of_the_configuration(pr
     ]
 
 
+def test_a_pattern_that_excludes_nothing_is_a_mistake(project, stage) -> None:
+    configuration = contract(project, "['pkg.ops']", "['pkg.ops.moee', '**.big', 'pkg.tests']")
+    with pytest.raises(ConfigurationError) as caught:
+        collect(configuration.contracts, stage.discover)
+    first, second = (str(problem).partition(": lazy.")[2] for problem in caught.value.problems)
+    assert first.startswith("exclude[0]: 'pkg.ops.moee' matches none of the modules; did you mean pkg.ops.moe")
+    assert second.startswith("exclude[2]: 'pkg.tests' matches none of the modules")
+
+
 def test_excluding_everything_is_a_mistake(project, stage) -> None:
     with pytest.raises(ConfigurationError, match=r"masquerade.toml:7: lazy.exclude: it leaves out every module"):
         collect(contract(project, exclude="['pkg']").contracts, stage.discover)
