@@ -98,6 +98,12 @@ def _refuse_what_is_no_subject(subject: str) -> None:
         raise click.UsageError(
             f"{subject!r} is a file name; a subject is a module: {module} (with --path DIR if need be)"
         )
+    if "*" in subject or "?" in subject:
+        from masquerade.contracts.patterns import root
+
+        package = root(subject.partition(":")[0])
+        instead = f": {package}, with all modules below it" if package else ""
+        raise click.UsageError(f"{subject!r} is a pattern; a subject is a module or a package{instead}")
     module, colon, function = subject.partition(":")
     parts = [*module.split("."), *(function.split(".") if colon else ())]
     if not all(part.strip() == part != "" for part in parts):

@@ -293,7 +293,7 @@ class Stage:
         if found is None:
             raise StageError(f"the search for {name} failed: {why}")
         if not found["modules"]:
-            raise SubjectError(f"there is no module {name} in {self.python}; {_hint(name, found.get('near') or [])}")
+            raise SubjectError(f"there is no module {name} in {self.python}; {_hint(name, found)}")
         return Discovery(found["root"], tuple(found["modules"]), tuple(found["notes"]))
 
     def _search(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
@@ -338,9 +338,10 @@ def _server_killed() -> dict[str, Any]:
     return {"exit": -9, "closing": None, "events": [], "output": "", "notes": [note]}
 
 
-def _hint(name: str, near: Sequence[str]) -> str:
+def _hint(name: str, found: Mapping[str, Any]) -> str:
     """Where a module that was not found may be: the layout with `src` first, for many projects have it."""
     top = name.partition(".")[0]
-    if any(os.path.exists(os.path.join("src", file)) for file in (top, f"{top}.py")):
+    if not found.get("within") and any(os.path.exists(os.path.join("src", file)) for file in (top, f"{top}.py")):
         return f"src has {top}: say --path src, or path in the configuration"
+    near = found.get("near")
     return f"did you mean {' or '.join(near)}?" if near else "is its folder given with --path, or in the configuration?"

@@ -101,10 +101,13 @@ def _locate(name: str) -> tuple[list[str], str]:
 
 
 def find(name: str) -> dict[str, Any]:
-    """{"modules": [...], "notes": [...], "root": folder} of a package or module; "near": [...] too if there is none."""
+    """{"modules": [...], "notes": [...], "root": folder} of a package or module.
+
+    If there is none, "within" is the part of the name that there is, and "near" holds what may have been meant.
+    """
     folders, file = _locate(name)
     if not folders and not file:
-        return {"modules": [], "notes": [], "root": "", "near": _near(name)}
+        return {"modules": [], "notes": [], "root": "", **_instead(name)}
     notes: dict[str, None] = {}
     # A module may have a source and a compiled file, and a namespace package several folders.
     modules = {name: None}
@@ -117,12 +120,19 @@ def find(name: str) -> dict[str, Any]:
     return {"modules": list(modules), "notes": list(notes), "root": root}
 
 
-def _near(name: str) -> list[str]:
-    """The nearest names that do exist."""
-    parent, _, _last = name.rpartition(".")
-    folders, file = _locate(parent) if parent else ([], "")
-    if parent and not folders and not file:
-        return _near(parent)
+def _instead(name: str) -> dict[str, Any]:
+    """What there is of a name that is not there, and the nearest names in it."""
+    parent = name.rpartition(".")[0]
+    folders: list[str] = []
+    while parent:
+        folders, file = _locate(parent)
+        if file and not folders:  # a module holds no modules: what follows may be a function
+            return {"within": parent, "near": [f"{parent}:{name[len(parent) + 1 :]}"]}
+        if folders:
+            break
+        parent = parent.rpartition(".")[0]
     prefix = f"{parent}." if parent else ""
+    wrong = prefix + name[len(prefix) :].partition(".")[0]
     known = {prefix + module.name for module in pkgutil.iter_modules(folders if parent else None)}
-    return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(wrong, sorted(known), n=3, cutoff=0.5)
+    return {"within": parent, "near": near or ([parent] if parent else [])}

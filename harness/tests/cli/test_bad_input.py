@@ -17,6 +17,8 @@ import pytest
         (("pkg:",), "'pkg:' is no subject; write a module, pkg.mod, or a function in it, pkg.mod:func"),
         ((":f",), "':f' is no subject"),
         (("pkg..kern",), "'pkg..kern' is no subject"),
+        (("pkg.*",), "'pkg.*' is a pattern; a subject is a module or a package: pkg, with all modules below it"),
+        (("**.kern",), "'**.kern' is a pattern; a subject is a module or a package"),
         (("",), "'' is no subject"),
         (("pkg kern",), "there is no module"),
         (("pkg", "--on", "h1000"), "h100"),

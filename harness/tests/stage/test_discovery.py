@@ -168,3 +168,36 @@ def test_a_module_below_src_is_pointed_out(one, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SubjectError, match=r"no module qqlaid\.kern in .*; src has qqlaid: say --path src"):
         one.discover("qqlaid.kern")
+
+
+def test_a_name_in_a_module_may_be_one_of_its_functions(look: Find) -> None:
+    found = look("pkg.ops.Gemm.launch", "pkg/__init__.py", "pkg/ops.py")
+    assert (found["within"], found["near"]) == ("pkg.ops", ["pkg.ops:Gemm.launch"])
+
+
+def test_where_no_module_of_a_package_is_near_the_package_is_named(look: Find) -> None:
+    found = look("pkg.other.deep", "pkg/__init__.py")
+    assert (found["within"], found["near"]) == ("pkg", ["pkg"])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("qqlaid.kernn", r"did you mean qqlaid\.kern\?$"),
+        ("qqlaid.kern.blocks", r"did you mean qqlaid\.kern:blocks\?$"),
+    ],
+)
+def test_nobody_is_told_to_give_a_path_that_is_given(one, tmp_path, monkeypatch, name, says) -> None:
+    write(tmp_path, {"src/qqlaid/__init__.py": "", "src/qqlaid/kern.py": ""})
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SubjectError, match=says):
+        one.discover(name, ["src"])
+
+
+def test_a_package_that_is_found_elsewhere_is_not_looked_for_below_src(one, tmp_path, monkeypatch) -> None:
+    write(tmp_path, {"src/qqlaid/__init__.py": "", "src/qqlaid/kern.py": ""})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "qqlaid").symlink_to(tmp_path / "src" / "qqlaid")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SubjectError, match=r"did you mean qqlaid\.kern\?$"):
+        one.discover("qqlaid.kernn", ["elsewhere"])
