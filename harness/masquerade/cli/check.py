@@ -115,6 +115,8 @@ def _act(act: str, pairs: list[tuple[Case, Any]], source: str) -> list[tuple[Cas
     for contract in _tabled(case for case, _ in pairs):
         after[contract.name], changed = contract.rewritten(act, pairs, source)
         click.echo(f"{shown(contract.golden_file)}: {'written' if changed else f'nothing to {act}'}", err=True)
+        for doubt in after[contract.name].doubts(contract.table, pairs) if act in ("create", "fix") else ():
+            click.echo(f"{shown(contract.golden_file)}: {doubt}", err=True)
     return [(replace(case, owner=after.get(case.contract, case.owner)), record) for case, record in pairs]
 
 

@@ -196,6 +196,19 @@ class Routing(Tabled):
         count = sum(len(row) for row in answers.values())
         return Comparison(self.name, shown(self.golden), tuple(self.problems), tuple(rows), count, oracle)
 
+    def doubts(self, before: Table | None, pairs: Pairs) -> Iterator[str]:
+        """Problems whose new answers are one exception wherever they were asked: the question may be wrong."""
+        answers, old, new = self.answers_of(pairs), before or Table(), self.table or Table()
+        for problem in self.problems:
+            said = {machine: row[problem] for machine, row in answers.items() if problem in row}
+            renewed = any(old.cell(machine, problem) != new.cell(machine, problem) for machine in said)
+            cells = {each.cell for each in said.values()}
+            cell = min(cells, default="")
+            if renewed and len(cells) == 1 and cell.startswith("!"):
+                where = "all machines" if 1 < len(said) == len(self.variants()) else ", ".join(said)
+                why = next(iter(said.values())).reason.removeprefix(f"{cell[1:]}: ")
+                yield f"{problem} is {cell} on {where}{f': {why}' if why else ''}"
+
     def plan(self, pairs: Pairs, source: str) -> Plan:
         machines = [machine.id for machine in self.variants()]
         return Plan(machines, list(self.problems), self.answers_of(pairs), source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -48,6 +48,10 @@ class Tabled(Contract):
     @abstractmethod
     def compared(self, pairs: Pairs) -> Comparison:
         """The golden table beside the answers in records, judged or not; rows that did not run are left out."""
+
+    def doubts(self, before: Table | None, pairs: Pairs) -> Iterator[str]:
+        """What to look at after a golden act that made this table of `before`, a line each."""
+        yield from ()
 
     def rewritten(self: Self, act: str, pairs: Pairs, source: str) -> tuple[Self, bool]:
         """After a golden act on its files, and whether that changed them. `source` is written beside new answers.

@@ -253,6 +253,17 @@ def test_create_makes_a_new_file(masquerade, stage) -> None:
     assert masquerade("check").exit_code == 0
 
 
+@pytest.mark.parametrize("act", ["create", "fix"])
+def test_one_exception_on_all_machines_is_told_as_it_is_written(masquerade, stage, act) -> None:
+    wrong = {"raised": "TypeError", "message": "TypeError: select() takes 1 argument"}
+    stage.answers |= dict.fromkeys(["routing/moe/small@h100", "routing/moe/small@mi355x"], wrong)
+    if act == "create":
+        Path("moe.md").unlink()
+    says = "moe.md: small is !TypeError on all machines: select() takes 1 argument"
+    assert masquerade("check", "--golden", act).stderr.splitlines()[:2] == ["moe.md: written", says]
+    assert says not in masquerade("check", "--golden", act).stderr, "it is in the table now"
+
+
 def test_nothing_is_created_where_no_answer_came(masquerade, stage) -> None:
     Path("moe.md").unlink()
     stage.answers = dict.fromkeys(

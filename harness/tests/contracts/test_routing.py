@@ -6,6 +6,7 @@ import pytest
 from contracts.conftest import PLACE
 
 from masquerade.contracts import collect, finish, golden, run
+from masquerade.contracts.runner import unjudged
 from masquerade.stage import Finding, Record
 
 TEXT = """
@@ -213,6 +214,24 @@ def test_the_table_beside_the_answers(moe, stage) -> None:
         "  mi355x (line 6)",
         "    small  want ck, got !ValueError",
     ]
+
+
+def test_a_new_column_of_one_exception_is_doubted(moe, stage) -> None:
+    wrong = TypeError("select() takes 1 positional argument but 2 were given")
+    stage.answers = {**ALL_CK, "routing/moe/small@h100": wrong, "routing/moe/small@mi355x": wrong}
+    configuration = moe(TABLE.replace("ck    | ck ", "?     | ck ").replace("| ck    | aiter", "| ?     | aiter"))
+    [contract] = configuration.contracts
+    pairs = list(unjudged(configuration, stage))
+    after, _ = contract.rewritten("create", pairs, "PR 2")
+    says = "small is !TypeError on all machines: select() takes 1 positional argument but 2 were given"
+    assert list(after.doubts(contract.table, pairs)) == [says]
+    assert list(after.doubts(after.table, pairs)) == [], "it was so before"
+    stage.answers["routing/moe/small@h100"] = ValueError("x")
+    pairs = list(unjudged(configuration, stage))
+    assert list(contract.rewritten("create", pairs, "PR 2")[0].doubts(contract.table, pairs)) == [], "two exceptions"
+    some = [pair for pair in pairs if pair[0].check.machine.id == "mi355x"]
+    after = contract.rewritten("create", some, "PR 2")[0]
+    assert list(after.doubts(contract.table, some)) == [says.replace("all machines", "mi355x")]
 
 
 @pytest.mark.parametrize(
