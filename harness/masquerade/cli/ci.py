@@ -135,6 +135,7 @@ def _put(text: str, output: str | None) -> None:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write to {output}: {error.strerror}") from error
+    click.echo(f"{output}: written", err=True)
 
 
 @_service

@@ -14,7 +14,7 @@ def test_it_prints_or_writes_the_same(ci, contracts_project, tmp_path) -> None:
     printed = ci("buildkite", "--root", contracts_project)
     assert printed.exit_code == 0
     written = ci("buildkite", "--root", contracts_project, "-o", tmp_path / "deep/pipeline.yml")
-    assert written.stdout == ""
+    assert (written.stdout, written.stderr) == ("", f"{tmp_path / 'deep/pipeline.yml'}: written\n")
     assert (tmp_path / "deep/pipeline.yml").read_text() == printed.stdout
 
 
