@@ -157,7 +157,9 @@ class Routing(Tabled):
     def whole(self, records: Sequence[Record]) -> Iterator[Broken]:
         yield from super().whole(records)
         if self.table is None:
-            says = "there is no golden table yet; `masquerade check --golden create` writes it"
+            answered = any(self._answer(record) is not None for record in records)
+            mend = "; `masquerade check --golden create` writes it" if answered else ", and no answer came to write"
+            says = f"there is no golden table yet{mend}"
             yield self.broken(f"{shown(self.golden)}: {says}")
         running = {machine.id for machine in self.variants()}
         for row in self.table.rows if self.table else ():
@@ -172,11 +174,16 @@ class Routing(Tabled):
         found: dict[str, dict[str, Answer]] = {}
         for case, record in pairs:
             if isinstance(case, Cell) and case.contract == self.name:
-                with suppress(NoAnswerError):
-                    got = answer(record, self.answers)
-                    if got is not None:
-                        found.setdefault(case.check.machine.id, {})[case.problem] = got
+                got = self._answer(record)
+                if got is not None:
+                    found.setdefault(case.check.machine.id, {})[case.problem] = got
         return found
+
+    def _answer(self, record: Record) -> Answer | None:
+        """The answer in a record, judged or not; None where none came."""
+        with suppress(NoAnswerError):
+            return answer(record, self.answers)
+        return None
 
     def compared(self, pairs: Pairs) -> Comparison:
         pairs = list(pairs)

@@ -11,6 +11,7 @@ from typing import Any
 
 from masquerade.fakes.hooks import on_import
 from masquerade.watch import probes
+from masquerade.watch.lookup import attribute
 from masquerade.watch.recorder import Note
 
 #: Characters kept of a reason that an oracle gave, and reasons kept of one answer.
@@ -52,13 +53,6 @@ def change_environment(changes: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-def attribute(module: Any, path: str) -> Any:
-    """What the dotted `path` names in `module`. Raises AttributeError."""
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
 
 
 def place(function: Any) -> list[Any] | None:

@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from masquerade.watch.intercept import intercept
+from masquerade.watch.lookup import attribute
 from masquerade.watch.recorder import Note
 
 #: Calls of one probe whose stack is noted; all are counted.
@@ -77,9 +78,7 @@ def _packages(module: str) -> Iterable[str]:
 
 def _function(name: str) -> FunctionType:
     module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module) or import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
+    found = attribute(sys.modules.get(module) or import_module(module), path)
     # A method, a cached function, a property, a cached property: each holds the function in a place of its own.
     for place in ("__func__", "__wrapped__", "fget", "func"):
         if not isinstance(found, FunctionType):

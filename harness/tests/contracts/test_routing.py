@@ -180,6 +180,14 @@ def test_without_a_table_every_cell_says_how_to_get_one(moe, stage) -> None:
     assert "there is no golden table yet" in broken.message
 
 
+def test_no_table_is_promised_where_no_answer_came(moe, stage) -> None:
+    finding = Finding("call-mismatch", "pkg.route:select", "call", None, message="AttributeError: no such thing")
+    stage.findings, configuration = {"pkg.route:select": (finding,)}, moe(None)
+    cases = collect(configuration.contracts, stage.discover)
+    [broken] = finish(cases, list(run(configuration, stage, cases)))
+    assert broken.message == "moe.md: there is no golden table yet, and no answer came to write"
+
+
 def test_a_row_that_no_longer_runs_is_stale(moe, stage) -> None:
     stage.answers = ALL_CK
     configuration = moe(TABLE + "| h200    | ck    | ck    | PR 1   |\n")

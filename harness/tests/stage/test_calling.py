@@ -91,7 +91,26 @@ def test_a_factory_that_fails_is_not_taken_for_the_subject(run: Run, tmp_path: P
 
 def test_a_missing_function_is_told_by_its_name(run: Run) -> None:
     kind, what, told = message(run("def select(): pass", "subject:selct"))
-    assert (kind, what) == ("call-mismatch", "subject:selct") and "AttributeError" in told
+    assert (kind, what) == ("call-mismatch", "subject:selct")
+    assert told == "AttributeError: module 'subject' has no attribute 'selct'; did you mean select?"
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"factory": "subject:mke"}, "module 'subject' has no attribute 'mke'; did you mean make?"),
+        ({"probes": ("subject:Kernel.lanch",)}, "type object 'Kernel' has no attribute 'lanch'; did you mean launch?"),
+        ({"factory": "subject:qqqq"}, "module 'subject' has no attribute 'qqqq'"),
+    ],
+)
+def test_a_misspelt_factory_or_probe_gets_the_nearest_name(run: Run, how: dict[str, Any], says: str) -> None:
+    source = "class Kernel:\n    def launch(self): pass\ndef make(): return []\ndef select(): pass"
+    assert message(run(source, "subject:select", **how))[2] == f"AttributeError: {says}"
+
+
+def test_a_failure_within_a_lazy_module_keeps_its_own_words(run: Run) -> None:
+    source = "import json\ndef select(): pass\ndef __getattr__(name): return json.lods"
+    assert message(run(source, "subject:selct"))[2] == "AttributeError: module 'json' has no attribute 'lods'"
 
 
 @pytest.mark.parametrize(
