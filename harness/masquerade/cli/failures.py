@@ -105,9 +105,9 @@ def _as_ours(error: Exception) -> Exception:
     # Imported here: a command that goes well needs neither.
     from masquerade.contracts import ConfigurationError
     from masquerade.machines import MachineError, UnknownMachineError
-    from masquerade.stage import StageError, SubjectError
+    from masquerade.stage import InterpreterError, StageError, SubjectError
 
-    if isinstance(error, (MachineError, UnknownMachineError, SubjectError)):
+    if isinstance(error, (MachineError, UnknownMachineError, SubjectError, InterpreterError)):
         return click.UsageError(str(error))
     if isinstance(error, ConfigurationError):
         count = len(error.problems)

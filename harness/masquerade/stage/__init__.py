@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from masquerade.stage.check import Check, Discovery, SubjectError
+    from masquerade.stage.check import Check, Discovery, InterpreterError, SubjectError
     from masquerade.stage.client import Stage, StageError
     from masquerade.stage.record import Finding, Line, Record
 
-__all__ = ["Check", "Discovery", "Finding", "Line", "Record", "Stage", "StageError", "SubjectError"]
+__all__ = ["Check", "Discovery", "Finding", "InterpreterError", "Line", "Record", "Stage", "StageError", "SubjectError"]
 
 _MODULES = {
-    **dict.fromkeys(("Check", "Discovery", "SubjectError"), "check"),
+    **dict.fromkeys(("Check", "Discovery", "InterpreterError", "SubjectError"), "check"),
     **dict.fromkeys(("Stage", "StageError"), "client"),
     **dict.fromkeys(("Finding", "Line", "Record"), "record"),
 }

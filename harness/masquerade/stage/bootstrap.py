@@ -9,6 +9,9 @@ import os
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+#: How the last words of an older Python end.
+TOO_OLD = "is not supported"
+
 #: Runs in whatever Python it is given to: the first lines are those that any can read.
 _LINE = """\
 import sys

@@ -19,6 +19,10 @@ class StageError(RuntimeError):
     """The tool itself failed: no server, no child, or blind."""
 
 
+class InterpreterError(StageError):
+    """The interpreter that was named cannot be the subject's: it is no Python, or an older one than 3.10."""
+
+
 class SubjectError(ValueError):
     """A subject that does not exist."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -10,10 +11,13 @@ from contextlib import suppress
 from typing import Any
 
 from masquerade.stage import bootstrap, wire
-from masquerade.stage.check import StageError
+from masquerade.stage.check import InterpreterError, StageError
 
 #: Seconds that a server may take to start: it imports torch, on a busy machine with a cold disk.
 START = 300.0
+
+#: How the system refuses to start what is no program.
+_NONE = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 
 #: Variables by which packages know that they are being tested, and behave differently.
 _TEST_VARIABLES = ("PYTEST_", "COV_CORE_", "COVERAGE_PROCESS")
@@ -54,7 +58,8 @@ class Server:
         except OSError as error:
             ours.close()
             theirs.close()
-            raise StageError(f"cannot start {python}: {error.strerror}; give --python an interpreter") from None
+            kind = InterpreterError if error.errno in _NONE else StageError
+            raise kind(f"cannot start {python}: {error.strerror}; give --python an interpreter") from None
         theirs.close()
         self.socket = ours
 
@@ -84,22 +89,26 @@ class Server:
         try:
             first = wire.receive(self.socket)
         except (wire.WireError, OSError) as error:
-            raise StageError(f"{self._did_not_start()}: {error}; {self._last_words()}") from None
+            raise self._failure(f"{error}; ") from None
         if first is None:
-            raise StageError(f"{self._did_not_start()}: {self._last_words()}")
+            raise self._failure()
         self.socket.settimeout(None)
         return first
 
-    def _did_not_start(self) -> str:
-        return f"the server did not start in {self.python}, which must be a Python of 3.10 or newer"
+    def _failure(self, why: str = "") -> StageError:
+        """Why no first frame came: by fault of the interpreter, or else of the server."""
+        words = self._last_words()
+        if not self._killed and (other := _no_python(self.python)):
+            return InterpreterError(f"{self.python} does not execute Python: {other}; give --python an interpreter")
+        kind = InterpreterError if words.endswith(bootstrap.TOO_OLD) else StageError
+        return kind(f"the server did not start in {self.python}, which must be a Python of 3.10 or newer: {why}{words}")
 
     def _last_words(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self._killed = self.process.wait(1.0) < 0
         self.process.kill()
         _, error = self.process.communicate()
-        words = error.decode("utf-8", "replace").strip().splitlines()
-        return words[-1] if words else f"it ended with status {self.process.returncode} and said nothing"
+        return _last_line(error) or f"it ended with status {self.process.returncode} and said nothing"
 
     def close(self) -> None:
         """End the server; it ends its children when its socket closes."""
@@ -117,3 +126,21 @@ class Server:
             self.process.wait()
         if self.process.stderr:
             self.process.stderr.close()
+
+
+def _no_python(program: str) -> str:
+    """What a program says that cannot execute one line of Python; "" for one that can."""
+    try:
+        done = subprocess.run(
+            [program, "-c", "print(6 * 7)"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10.0, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.stdout.split()[-1:] == [b"42"]:
+        return ""
+    return _last_line(done.stderr) or _last_line(done.stdout) or f"it ended with status {done.returncode}"
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:300] if lines else ""

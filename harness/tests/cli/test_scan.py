@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from masquerade.stage import StageError
+from masquerade.stage import InterpreterError, StageError
 from masquerade.stage.record import Finding, Line
 
 FOUR = ["h100", "mi300x", "b580"]
@@ -72,6 +72,12 @@ def test_a_stage_that_does_not_start_ends_with_3_and_one_line(masquerade, stage)
     done = masquerade("scan", "pkg")
     assert done.exit_code == 3
     assert done.stderr == "Error: the server did not start: torch is broken\n"
+
+
+def test_an_interpreter_that_is_none_is_wrong_usage(masquerade, stage) -> None:
+    stage.start_error = InterpreterError("/bin/ls does not execute Python")
+    done = masquerade("scan", "pkg")
+    assert done.exit_code == 2 and done.stderr.endswith("Error: /bin/ls does not execute Python\n")
 
 
 def test_a_stage_that_fails_before_the_first_record_shows_no_report(masquerade, stage) -> None:

@@ -19,7 +19,7 @@ from processes import below, end
 
 from conftest import write
 from masquerade import machines
-from masquerade.stage import Check, Stage, StageError, SubjectError, client
+from masquerade.stage import Check, InterpreterError, Stage, StageError, SubjectError, client
 
 HARNESS = Path(machines.__file__).parents[2]
 
@@ -168,10 +168,29 @@ def test_an_interpreter_that_is_not_there() -> None:
         stage.run("json")
 
 
-def test_an_interpreter_that_is_none() -> None:
-    told = "must be a Python of 3.10 or newer: it ended with status 1"
-    with Stage("/bin/false") as stage, pytest.raises(StageError, match=told):
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [("/bin/false", "it ended with status 1"), ("/bin/ls", ".*No such file or directory"), ("/bin/echo", "-c print.*")],
+)
+def test_an_interpreter_that_is_none(program: str, says: str) -> None:
+    told = rf"^{program} does not execute Python: {says}; give --python an interpreter$"
+    with Stage(program) as stage, pytest.raises(InterpreterError, match=told) as caught:
         stage.run("json")
+    assert len(str(caught.value)) < 200
+
+
+def test_an_older_python_is_wrong_usage_and_a_broken_server_is_not(tmp_path: Path) -> None:
+    for words, kind in (("Python 3.8 is not supported", InterpreterError), ("out of memory", StageError)):
+        fake = write(
+            tmp_path, {"python": f"#!/bin/sh\ncase $2 in print*) echo 42;; *) echo {words} >&2; exit 1;; esac\n"}
+        )
+        (fake / "python").chmod(0o755)
+        with (
+            Stage(str(fake / "python")) as stage,
+            pytest.raises(StageError, match=f"3.10 or newer: {words}$") as caught,
+        ):
+            stage.run("json")
+        assert type(caught.value) is kind
 
 
 def test_a_server_with_a_second_thread_refuses_to_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
