@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from masquerade.remembered.conditions import surroundings
 from masquerade.remembered.contents import Contents, dependencies, digest, listing
-from masquerade.remembered.store import Paths, Row, Store
+from masquerade.remembered.store import Paths, Row, Store, file_in
 from masquerade.report.reading import ReportError, record_of
 from masquerade.stage.check import Check
 from masquerade.stage.record import Record
@@ -72,7 +72,7 @@ class Memory:
         try:
             contents = Contents(store.files())
         except (sqlite3.Error, TypeError, ValueError) as error:
-            self.store, self.why = None, f"{store.file} holds no results: {error}; remove it, and it is made anew"
+            self.store, self.why = None, _spoilt(store.file, error)
             stage.reads = False
             yield from stage.scan(checks)
             return
@@ -187,7 +187,13 @@ def open_memory(wanted: bool = True) -> Memory:
         return Memory(None)
     try:
         return Memory(Store(place))
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.OperationalError, OSError) as error:
         return Memory(
             None, f"results of earlier scans cannot be used, {place}: {error}; {VARIABLE}=DIR puts them elsewhere"
         )
+    except sqlite3.Error as error:
+        return Memory(None, _spoilt(file_in(place), error))
+
+
+def _spoilt(file: Path, error: Exception) -> str:
+    return f"{file} holds no results: {error}; delete it, and it is made anew"

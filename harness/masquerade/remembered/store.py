@@ -84,7 +84,7 @@ class Store:
     """Raises sqlite3.Error or OSError where the file cannot be used."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / f"results-{_LAYOUT}.sqlite"
+        self.file = file_in(folder)
         private(folder, self.file)
         self._db = sqlite3.connect(self.file, timeout=30.0, isolation_level=None)
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -161,3 +161,8 @@ class Store:
                     self._db.execute(f"DELETE FROM {table} WHERE used < ?", (self._day - _DAYS,))
         finally:
             self._db.close()
+
+
+def file_in(folder: Path) -> Path:
+    """The file of the results in a folder."""
+    return folder / f"results-{_LAYOUT}.sqlite"

@@ -359,6 +359,9 @@ def test_a_folder_that_cannot_be_used_is_told_and_the_scan_goes_on(
     write(tmp_path / "spoilt", {"results-2.sqlite": "no database " * 500})
     monkeypatch.setenv("MASQUERADE_CACHE", str(tmp_path / "spoilt"))
     assert scan(("pkg.base",))[0] == ["pkg.base"]
+    [told] = open_memory().told()
+    assert told.startswith(f"{tmp_path / 'spoilt/results-2.sqlite'} holds no results: ")
+    assert told.endswith("; delete it, and it is made anew")
 
 
 def test_off_keeps_nothing(tmp_path: Path, scan: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
