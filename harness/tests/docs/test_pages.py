@@ -195,6 +195,13 @@ def test_no_command_is_shown_that_is_not_executed(page) -> None:
     assert not re.search(r"^    \$ ", (DOCS / page).read_text(), re.M)
 
 
+@pytest.mark.parametrize("page", ["../README.md", *PAGES])
+def test_every_link_leads_to_a_file_of_the_repository(page) -> None:
+    file = DOCS / page
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", file.read_text())
+    assert [target for target in targets if "://" not in target and not (file.parent / target).exists()] == []
+
+
 def test_what_is_tested_elsewhere_is() -> None:
     tests = "".join(file.read_text() for file in (ROOT / "harness/tests").rglob("test_*.py") if file != Path(__file__))
     assert all(page in tests for page in ELSEWHERE)
