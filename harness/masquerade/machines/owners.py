@@ -16,3 +16,11 @@ def reassign(owners: Owners, words: Iterable[tuple[str, Sequence[str]]]) -> dict
     owner_of.update({module: platform for platform, modules in words for module in modules})
     platforms = dict.fromkeys([*owners, *owner_of.values()])
     return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in platforms}
+
+
+def platform_of(module: str, owners: Owners) -> str:
+    """The platform that a module belongs to; "" where nobody owns it."""
+    for platform, names in owners.items():
+        if platform != ANY and any(f"{module}.".startswith(f"{name}.") for name in names):
+            return platform
+    return ""

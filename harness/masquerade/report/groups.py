@@ -88,7 +88,8 @@ def _key(finding: Finding, record: Record) -> tuple[str, ...]:
 
 
 def _alike(group: Group, results: Results) -> bool:
-    if group.finding.kind != "import-error" or len(results.machines) < 2:
+    # What a platform owns is missing on other machines because they are not its own: that is a platform's doing.
+    if group.finding.kind != "import-error" or group.finding.missing or len(results.machines) < 2:
         return False
     return all((subject, machine.id) in group.places for subject in group.subjects for machine in results.machines)
 

@@ -116,6 +116,7 @@ def _finding(finding: dict[str, Any]) -> Finding:
         chain=_lines(finding["chain"]),
         stack=tuple(finding["stack"]),
         message=finding["message"],
+        missing=finding.get("missing", ""),
     )
 
 

@@ -7,9 +7,10 @@ import os
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from masquerade.machines.owners import platform_of
 from masquerade.stage.blame import (
     CommandPlaces,
     Frame,
@@ -286,13 +287,12 @@ class Judge:
             return [self._abrupt("crash", _signal_name(-status), f"ended by signal {-status}")]
         return [self._abrupt("exit", f"status {status}", "the process was ended before the import was done")]
 
-    def _owned(self, module: str) -> str:
-        """What to know of a module that is not there and belongs to a platform."""
-        for platform, names in self.context.owners.items():
-            if platform != "any" and any((module + ".").startswith(name + ".") for name in names):
-                package = module.partition(".")[0]
-                return f"; {package} belongs to {platform} and is not there: --present {package} shows who executes it"
-        return ""
+    def _owned(self, module: str) -> tuple[str, str]:
+        """A module that is not there, and what to know of it, if it belongs to a platform; else two empty texts."""
+        platform = platform_of(module, self.context.owners)
+        package = module.partition(".")[0]
+        says = f"; {package} belongs to {platform} and is not there: --present {package} shows who executes it"
+        return (module, says) if platform else ("", "")
 
     def _told(self, end: Finding, findings: list[Finding]) -> bool:
         """Whether an exception that ended the check was told already, as a kernel that does not compile or fit."""
@@ -309,13 +309,15 @@ class Judge:
         phase: Phase = "call" if closing.get("phase") == "call" else "import"
         kind = "exit" if closing.get("exit") else "call-mismatch" if phase == "call" else "import-error"
         message = str(error.get("message", ""))
+        missing = ""
         if name == "ModuleNotFoundError":
-            message += self._owned(str(error.get("name") or ""))
+            missing, says = self._owned(str(error.get("name") or ""))
+            message += says
         during = closing.get("during")
         if isinstance(during, str) and during:
             name, message = during, f"{name}: {message}"
         event = {"stack": error.get("stack"), "phase": phase}
-        finding = self._finding(kind, name, event, message)
+        finding = replace(self._finding(kind, name, event, message), missing=missing)
         at = error.get("at")
         if isinstance(at, list) and len(at) == 2 and isinstance(at[0], str) and isinstance(at[1], int) and at[1]:
             line = self.places.line(Frame(at[0], at[1], "", ""))
@@ -337,9 +339,7 @@ class Judge:
 
 
 def _with(finding: Finding, line: Line) -> Finding:
-    return Finding(
-        finding.kind, finding.what, finding.phase, line, (*finding.chain, line), finding.stack, finding.message
-    )
+    return replace(finding, blame=line, chain=(*finding.chain, line))
 
 
 def _signal_name(number: int) -> str:

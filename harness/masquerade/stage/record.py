@@ -61,7 +61,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that happened and may not. `what` is the probe, module, library, variable, program or exception."""
+    """One thing that happened and may not. `what` is the probe, module, library, variable, program or exception.
+
+    `missing` is the module for whose want the import failed, if a platform owns it: who executes it is not known then.
+    """
 
     kind: str
     what: str
@@ -70,6 +73,7 @@ class Finding:
     chain: tuple[Line, ...] = ()
     stack: tuple[str, ...] = ()
     message: str = ""
+    missing: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -80,6 +84,7 @@ class Finding:
             "blame": self.blame.to_json() if self.blame else None,
             "chain": [line.to_json() for line in self.chain],
             "stack": list(self.stack),
+            **({"missing": self.missing} if self.missing else {}),
         }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from masquerade.report import json_report
 from masquerade.report.groups import distinct
+from masquerade.report.reading import read
 from masquerade.stage.record import Finding, Line
 
 
@@ -52,6 +54,14 @@ def test_an_import_error_of_all_machines_is_alike_and_one_of_three_is_not(
     spared = [*everywhere[:3], check("badpkg.old", machines[3].id)]
     assert [group.alike for group in distinct(results(spared))] == [False]
     assert [group.alike for group in distinct(results(everywhere[:3]))] == [False], "one check is missing"
+
+
+def test_a_missing_module_of_a_platform_is_not_alike(check, results, machines, import_error) -> None:
+    owned = replace(import_error, missing="aiter")
+    run = results([check("badpkg.old", machine.id, owned) for machine in machines])
+    assert [group.alike for group in distinct(run)] == [False]
+    again = read(json_report.render(run), "a.json")
+    assert [group.alike for group in distinct(again)] == [False], "a report that is read back says so, too"
 
 
 def test_one_machine_cannot_say_alike(check, results, machines, import_error) -> None:

@@ -39,6 +39,14 @@ def test_a_run_is_told_whole(check, results, device_init) -> None:
     assert read["tool"].startswith("masquerade ")
 
 
+def test_a_missing_module_that_a_platform_owns_is_named(check, results, import_error) -> None:
+    owned = replace(import_error, missing="aiter.ops")
+    told = checked(results([check("pkg.a", "h100", owned), check("pkg.b", "h100", import_error)]))
+    [first], [second] = (item["findings"] for item in told["checks"])
+    assert first["missing"] == "aiter.ops" and "missing" not in second
+    assert "missing" in schema()["$defs"]["finding"]["properties"]
+
+
 def test_two_runs_that_end_in_another_order_give_the_same_report(check, results, device_init) -> None:
     records = [check(name, machine) for name in ("b", "a") for machine in ("b580", "h100")]
     assert render(results(records)) == render(results(records[::-1]))

@@ -146,8 +146,10 @@ def test_a_missing_module_that_a_platform_owns_is_told_as_its() -> None:
     closing = {"ok": False, "phase": "import", "error": error}
     owned = dataclasses.replace(CONTEXT, owners={"rocm": ("aiter",), "any": ("pynvml",)})
     told = "No module named 'aiter'; aiter belongs to rocm and is not there: --present aiter shows who executes it"
-    assert [finding.message for finding in record(closing=closing, context=owned).findings] == [told]
-    assert [f.message for f in record(closing=closing).findings] == ["No module named 'aiter'"]
+    found = record(closing=closing, context=owned).findings
+    assert [(finding.message, finding.missing) for finding in found] == [(told, "aiter.ops")]
+    nobodys = [(f.message, f.missing) for f in record(closing=closing).findings]
+    assert nobodys == [("No module named 'aiter'", "")]
 
 
 def test_a_full_log_proves_nothing_clean() -> None:
