@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from masquerade.cli import kinds
-from masquerade.cli.checking import Run
+from masquerade.cli.checking import Run, refuse_missing
 from masquerade.cli.options import Conditions, Reporting, conditions, reporting, staging
 from masquerade.cli.ports import Ports, Real, StagePort
 
@@ -81,6 +81,7 @@ def check(
     contracts = _chosen(configuration, names, act)
     with ports.stage(python=python or configuration.python, isolation=isolation, jobs=jobs) as stage:
         cases = collect(contracts, stage.discover)
+        refuse_missing(conditions.words, (case.check for case in cases), stage)
         chosen = _matching(cases, expression)
         if files:
             chosen = _touched(chosen, files, configuration)

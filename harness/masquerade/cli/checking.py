@@ -132,3 +132,13 @@ class Run:
             raise click.exceptions.Exit(self.status)
         if results.failed:
             raise click.exceptions.Exit(FAILED)
+
+
+def refuse_missing(words: Iterable[tuple[str, tuple[str, ...]]], checks: Iterable[Check], stage: StagePort) -> None:
+    """Raises click.UsageError for modules of --owner that are not there: nothing would be found of them."""
+    from masquerade.stage.owners import missing
+
+    named = {module: platform for platform, modules in words for module in modules}
+    wrong = missing(named, checks, stage.discover) if named else {}
+    if wrong:
+        raise click.UsageError("\n".join(f"--owner {named[name]}={name}: {mend}" for name, mend in wrong.items()))

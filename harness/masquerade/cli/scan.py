@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from masquerade.cli import kinds
-from masquerade.cli.checking import Run
+from masquerade.cli.checking import Run, refuse_missing
 from masquerade.cli.options import Conditions, Reporting, conditions, reporting, resolved, staging
 from masquerade.cli.ports import Ports, Real
 
@@ -87,7 +87,9 @@ def scan(
     with ports.stage(python=python, isolation=isolation, jobs=jobs) as stage:
         modules = run.find(stage, subjects, conditions.path)
         memory = open_memory(cache and isolation == "fork")
-        run.check(stage, _checks(modules, machines, conditions, settle, reporting.levels, factory), flat, memory)
+        checks = _checks(modules, machines, conditions, settle, reporting.levels, factory)
+        refuse_missing(conditions.words, checks, stage)
+        run.check(stage, checks, flat, memory)
         run.notes += memory.told()
     run.report(every)
 

@@ -151,7 +151,14 @@ def _variable(value: Any, place: Place) -> str | None:
 #: Environment variables: text, or false to take one away.
 variables = table_of(_variable, matching(r"[^=\x00]+", "the name of a variable"))
 
-owners: Kind[dict[str, tuple[str, ...]]] = table_of(list_of(module), one_of(*PLATFORMS, ANY))
+
+def _owned(value: Any, place: Place) -> str:
+    name = module(value, place)
+    place.document.owned.setdefault(name, []).append(place)
+    return name
+
+
+owners: Kind[dict[str, tuple[str, ...]]] = table_of(list_of(_owned), one_of(*PLATFORMS, ANY))
 
 
 def _stand_in(value: Any, place: Place) -> str | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 from masquerade.contracts.configuration import Configuration
 from masquerade.contracts.contract import Broken, Case, Contract, Discover
 from masquerade.contracts.errors import ConfigurationError, Problem
+from masquerade.contracts.owners import misnamed
 from masquerade.stage.check import Check, Discovery
 from masquerade.stage.record import Record
 
@@ -24,11 +25,13 @@ def collect(contracts: Iterable[Contract], discover: Discover) -> tuple[Case, ..
     """The cases of all contracts. Raises ConfigurationError with what is wrong with each of them."""
     cases: list[Case] = []
     problems: list[Problem] = []
-    for contract in contracts:
+    chosen = tuple(contracts)
+    for contract in chosen:
         try:
             cases += contract.cases(discover)
         except ConfigurationError as error:
             problems += error.problems
+    problems += misnamed(chosen, discover)
     if problems:
         raise ConfigurationError(problems)
     return tuple(cases)

@@ -24,13 +24,17 @@ class WrongError(ValueError):
 
 @dataclass
 class Document:
-    """One configuration file: the lines of its keys, where it hangs in the file, and all problems found so far."""
+    """One configuration file: the lines of its keys, where it hangs in the file, and all problems found so far.
+
+    `owned` are the modules that owners are named for, and where: whether they are there shows later.
+    """
 
     file: Path
     lines: dict[Keys, int]
     top: Keys = ()
     machine_files: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
+    owned: dict[str, list[Place]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

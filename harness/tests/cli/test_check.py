@@ -182,6 +182,7 @@ def test_contracts_and_cases_are_chosen(masquerade, stage) -> None:
 
 
 def test_what_the_command_line_says_comes_on_top(masquerade, project, stage, tmp_path) -> None:
+    stage.packages["pkg.rocm"] = ("pkg.rocm",)
     project('env = {A = "1", B = "2"}\nowners = {rocm = ["pkg.rocm"]}\n' + CONFIGURATION)
     masquerade("check", "--contract", "lazy", "--env", "A=3", "--unset", "B", "--timeout", "5", "--path", str(tmp_path),
                "--owner", "any=pynvml", "--level", "thread=error", "--absent", "aiter")  # fmt: skip
@@ -189,6 +190,20 @@ def test_what_the_command_line_says_comes_on_top(masquerade, project, stage, tmp
     assert (check.env, check.timeout, check.machine.id) == ({"A": "3", "B": None}, 5, "h100-aiter")
     assert check.levels["thread"] == "error" and "pkg.rocm" in check.owners["rocm"]
     assert "pynvml" in check.owners["any"] and "pynvml" not in check.owners["cuda"]
+
+
+def test_an_owned_module_that_is_not_there_is_a_mistake(masquerade, project, stage) -> None:
+    project("owners = {rocm = ['pkg.kernn']}\n" + CONFIGURATION)
+    done = masquerade("check")
+    assert (done.exit_code, stage.checks) == (2, [])
+    says = "masquerade.toml:1: owners.rocm[0]: there is no module pkg.kernn; did you mean pkg.kern?"
+    assert says in done.stderr
+    project(CONFIGURATION)
+    done = masquerade("check", "--contract", "lazy", "--owner", "rocm=pkg.kernn")
+    assert (done.exit_code, stage.checks) == (2, [])
+    assert "--owner rocm=pkg.kernn: there is no module pkg.kernn; did you mean pkg.kern?" in done.stderr
+    stage.packages["pkg.kern"] = ("pkg.kern",)
+    assert masquerade("check", "--contract", "lazy", "--owner", "rocm=pkg.kern").exit_code == 0
 
 
 def test_the_interpreter_is_that_of_the_configuration_or_the_command_line(masquerade, project, stage, tmp_path) -> None:

@@ -103,6 +103,7 @@ def test_what_is_known_when_a_run_stops_is_told(masquerade, stage, probe, tmp_pa
 
 
 def test_conditions_reach_the_check(masquerade, stage, tmp_path) -> None:
+    stage.packages["pkg.rocm"] = ("pkg.rocm",)
     done = masquerade(
         "scan", "pkg", "--on", "h100", "--path", str(tmp_path), "--owner", "rocm=aiter,pkg.rocm", "--owner",
         "any=pynvml",
@@ -124,6 +125,13 @@ def test_the_last_owner_of_a_module_counts(masquerade, stage) -> None:
     masquerade("scan", "pkg", "--on", "h100", "--owner", "rocm=thing", "--owner", "xpu=thing")
     owners = stage.checks[0].owners
     assert "thing" in owners["xpu"] and "thing" not in owners["rocm"]
+
+
+def test_an_owned_module_that_is_not_there_is_wrong_usage(masquerade, stage) -> None:
+    done = masquerade("scan", "pkg", "--on", "h100,here", "--owner", "rocm=pkg.kernn,aiter,ghost.rocm")
+    assert (done.exit_code, stage.checks) == (2, [])
+    assert "--owner rocm=pkg.kernn: there is no module pkg.kernn; did you mean pkg.kern?" in done.stderr
+    assert "aiter" not in done.stderr.partition("--owner")[2] and "ghost" not in done.stderr
 
 
 def test_subjects_and_machines_given_twice_are_checked_once(masquerade, stage) -> None:

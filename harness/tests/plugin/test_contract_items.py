@@ -239,3 +239,15 @@ def test_a_stand_in_that_is_to_be_a_module_which_is_not_there_is_a_mistake(run, 
     result = run("--contracts")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*the stand-in of pkg._C: there is no module checks.gone*"])
+
+
+def test_an_owned_module_that_is_not_there_is_an_error_of_the_collection(run, pytester) -> None:
+    pytester.makepyfile(**{"pkg/__init__": "", "pkg/rocm": ""})
+    text = (
+        "machines = ['h100']\nowners.rocm = ['pkg.rcm']\n[[contracts]]\nname = 'a'\nkind = 'imports'\nmodules = ['pkg']"
+    )
+    pytester.makefile(".toml", masquerade=text)
+    result = run("--contracts")
+    assert result.parseoutcomes() == {"errors": 1}
+    told = "masquerade.toml:2: owners.rocm[[]0]: there is no module pkg.rcm; did you mean pkg.rocm[?] One that*"
+    result.stdout.fnmatch_lines([told])
