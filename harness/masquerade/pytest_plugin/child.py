@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 from _pytest import runner
 
+from masquerade.machines.owners import platform_of
 from masquerade.pytest_plugin.entries import Writer
 from masquerade.pytest_plugin.verdict import Verdict, told
 from masquerade.stage import calling, log, supervise
@@ -158,7 +159,9 @@ class _Telling:
         telling.installed = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+        if says := self._missing(call):
+            item.add_report_section(call.when, "masquerade", says)
         report = yield
         self.tell.report(self.config, report)
         return report
@@ -186,6 +189,14 @@ class _Telling:
         if record.findings:
             item.add_report_section("call", "masquerade", told(record))
         return result
+
+    def _missing(self, call: pytest.CallInfo[Any]) -> str:
+        """What to know of a module that a platform owns, where a test failed for want of it."""
+        error = call.excinfo.value if call.excinfo else None
+        module = error.name if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) else ""
+        platform, package = platform_of(module, self.assignment.request["owners"]), module.partition(".")[0]
+        says = f'{package} belongs to {platform} and is not there: present=["{package}"] shows who executes it'
+        return says if platform else ""
 
     def _record(self) -> Any:
         return self.assignment.verdict.record(self.assignment.memory)

@@ -198,6 +198,33 @@ def test_a_foreign_module_fails_the_test_with_the_line(pytester, run) -> None:
     )
 
 
+def test_a_missing_module_of_a_platform_is_told_as_its(pytester, run) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        pytestmark = pytest.mark.machine("b580", owners={"rocm": ["vendor_rocm"]})
+
+        def test_it():
+            import vendor_rocm.ops
+
+        @pytest.fixture
+        def early():
+            import vendor_rocm
+
+        def test_with_a_fixture(early):
+            pass
+
+        def test_nobodys():
+            import nobodys_module
+        """
+    )
+    result = run("-v")
+    result.assert_outcomes(failed=2, errors=1)
+    told = 'vendor_rocm belongs to rocm and is not there: present=["vendor_rocm"] shows who executes it'
+    assert result.outlines.count(told) == 2
+    result.stdout.no_fnmatch_line("*nobodys_module belongs*")
+
+
 def test_subtests_are_counted_here(pytester, run) -> None:
     if int(pytest.__version__.partition(".")[0]) < 9:
         pytest.skip("this pytest has no subtests")
