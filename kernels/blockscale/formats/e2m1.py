@@ -48,5 +48,7 @@ def pack(code: torch.Tensor) -> torch.Tensor:
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:
-    """(..., K / 2) bytes to (..., K) codes, uint8."""
+    """(..., K / 2) bytes, uint8, to (..., K) codes, uint8. ValueError for another dtype."""
+    if packed.dtype != torch.uint8:
+        raise ValueError(f"packed: got {packed.dtype}, expected torch.uint8, two e2m1 codes to a byte")
     return torch.stack((packed & 15, packed >> 4), dim=-1).flatten(-2)

@@ -54,6 +54,14 @@ def quantize_groups(
 
 
 def dequantize_groups(elements: torch.Tensor, scale: torch.Tensor, group: int) -> torch.Tensor:
-    """The inverse, to fp32: (..., K) elements times (..., ceil(K / group)) scales."""
+    """The inverse, to fp32: (..., K) elements times (..., ceil(K / group)) fp32 or e8m0 scales. ValueError for others."""
+    if group < 1:
+        raise ValueError(f"group: got {group}, expected at least 1")
+    if scale.dtype not in (torch.float32, torch.float8_e8m0fnu):
+        raise ValueError(f"scale: got {scale.dtype}, expected torch.float32 or torch.float8_e8m0fnu")
+    expected = (*elements.shape[:-1], -(-elements.shape[-1] // group))
+    if tuple(scale.shape) != expected:
+        got = tuple(scale.shape)
+        raise ValueError(f"scale: got shape {got}, expected shape {expected}: one scale for each {group} elements")
     spread = scale.float().repeat_interleave(group, -1)[..., : elements.shape[-1]]
     return elements.float() * spread

@@ -89,8 +89,10 @@ def quantize(
 def dequantize(elements: torch.Tensor, scales: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """(..., K) values in `dtype` of packed e2m1 (..., K / 2) uint8, or float8 (..., K), and e8m0 scales (..., K / 32).
 
-    A block whose scale is NaN is all NaN. Raises ValueError if the shapes do not fit.
+    A block whose scale is NaN is all NaN. Raises ValueError if the shapes do not fit, and for other integers.
     """
+    if elements.dtype != torch.uint8 and not elements.dtype.is_floating_point:
+        raise ValueError(f"elements: got {elements.dtype}, expected torch.uint8 (packed e2m1) or float8")
     values = e2m1.decode(e2m1.unpack(elements)) if elements.dtype == torch.uint8 else elements.float()
     code = e8m0.codes(scales)
     expected = (*values.shape[:-1], values.shape[-1] // BLOCK)

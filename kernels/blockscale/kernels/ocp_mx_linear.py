@@ -67,7 +67,7 @@ def _op(
         expect(not why_not, "rocm_use_aiter_fp4_asm_gemm", True, f"False: {why_not}")
     _check_arguments(x, weight, weight_scale, rocm_use_aiter_fp4_asm_gemm, out_dtype, x_scales)
     rows = x.numel() // x.shape[-1]
-    flat_scales = None if x_scales is None else x_scales.flatten(0, -2)
+    flat_scales = None if x_scales is None else x_scales.reshape(-1, x_scales.shape[-1])
     flat = x.reshape(rows, x.shape[-1])
     if rocm_use_aiter_fp4_asm_gemm:
         out = aiter.fp4_asm_gemm(flat, weight, weight_scale, out_dtype, flat_scales)
@@ -88,6 +88,7 @@ def _(
     x_scales: torch.Tensor | None,
     emulate: bool = False,
 ) -> torch.Tensor:
+    expect_same_device(x=x, weight=weight, weight_scale=weight_scale)  # torch asks a fake for one meta tensor of many
     return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
 
 
@@ -188,6 +189,7 @@ def _prepared_op(
 
 @_prepared_op.register_fake
 def _(x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype, x_scales: torch.Tensor | None) -> torch.Tensor:
+    expect_same_device(x=x, weight=weight)
     return x.new_empty(*x.shape[:-1], weight.shape[0], dtype=out_dtype)
 
 

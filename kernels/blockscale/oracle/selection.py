@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from blockscale.kernels.checks import expect
 from blockscale.layouts.padding import Padding
 
 P = TypeVar("P")  # a family's problem
 
 Requirement = Callable[[P], str]
 """Why a problem on this machine does not meet the requirement, as a sentence; empty if it does."""
+
+
+def expect_sizes(problem: object, *names: str) -> None:
+    """Raise ValueError unless these fields of a problem are integers from 1 on."""
+    for name in names:
+        size = getattr(problem, name)
+        expect(isinstance(size, int) and size >= 1, name, repr(size), "at least 1, an integer")
 
 
 @dataclass(frozen=True)

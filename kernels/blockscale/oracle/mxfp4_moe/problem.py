@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockscale.kernels.checks import expect
 from blockscale.kernels.mxfp4_moe import ACTIVATION_FORMATS
 from blockscale.oracle import requirements
+from blockscale.oracle.selection import expect_sizes
 
 MODEL_FAMILIES = ("gpt-oss", "deepseek-v4")
 ACTIVATIONS = ("swigluoai", "silu")
@@ -33,12 +35,11 @@ class Mxfp4MoEProblem:
         for name, known in (("model_family", MODEL_FAMILIES), ("activation_format", ACTIVATION_FORMATS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: got {getattr(self, name)!r}, expected one of {', '.join(known)}")
-        for name in ("hidden_size", "intermediate_size", "ep_size", "dp_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: got {getattr(self, name)}, expected at least 1")
+        expect_sizes(self, "hidden_size", "intermediate_size", "ep_size", "dp_size")
         for name, size in (("hidden_pad", self.hidden_size), ("intermediate_pad", self.intermediate_size)):
-            if not 0 <= getattr(self, name) < size:
-                raise ValueError(f"{name}: got {getattr(self, name)}, expected 0 to {size - 1}: a part of the size")
+            pad = getattr(self, name)
+            is_a_part = isinstance(pad, int) and 0 <= pad < size
+            expect(is_a_part, name, repr(pad), f"0 to {size - 1}: a part of the size, an integer")
 
 
 GATED = requirements.holds(
