@@ -54,7 +54,7 @@ def quantize_groups(
 
 
 def dequantize_groups(elements: torch.Tensor, scale: torch.Tensor, group: int) -> torch.Tensor:
-    """The inverse, to fp32: (..., K) elements times (..., ceil(K / group)) fp32 or e8m0 scales. ValueError for others."""
+    """The inverse, to fp32: (..., K) elements times (..., ceil(K / group)) fp32 or e8m0 scales. Else ValueError."""
     if group < 1:
         raise ValueError(f"group: got {group}, expected at least 1")
     if scale.dtype not in (torch.float32, torch.float8_e8m0fnu):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import re
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -17,6 +18,11 @@ P, R = ParamSpec("P"), TypeVar("R")
 # The first Triton release whose compiler is right for an arch; older ones fail or, worse, give wrong numbers.
 _OLDEST_TRITON = (3, 0, 0)
 _FIRST_TRITON = {"gfx1250": (3, 7, 1), "sm_103": (3, 6, 0)}
+
+# What torch's wheels depend on, by release and platform; all of them are the module `triton`.
+_DISTRIBUTIONS = (
+    "triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu", "triton-xpu",
+)  # fmt: skip
 
 
 def runs_on_triton(tensor: torch.Tensor) -> bool:
@@ -75,10 +81,10 @@ def has_fp8_type(arch: Arch | None) -> bool:
 @functools.cache
 def triton_version() -> tuple[int, ...] | None:
     """The installed Triton's version, None if there is none. Nothing is imported."""
-    for distribution in ("triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton-xpu"):
+    for distribution in _DISTRIBUTIONS:
         try:
             text = importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
-        return tuple(int(part) for part in text.split("+")[0].split(".")[:3] if part.isdigit())
+        return tuple(int(number) for number in re.findall(r"\d+", text.split("+")[0])[:3])  # 3.0.0rc1 is 3.0.0
     return None
