@@ -6,8 +6,11 @@ import pytest
 import torch
 
 from blockscale.formats import e2m1, fp8, mx
+from blockscale.kernels.fp8_block_gemm import w8a8_triton_block_scaled_mm
+from blockscale.kernels.moe_router import Router, route
+from blockscale.kernels.mxfp4_moe import mxfp4_moe
 from blockscale.kernels.ocp_mx_linear import gemm_with_dynamic_quant, prepared_gemm
-from blockscale.layouts import cpu
+from blockscale.layouts import cpu, deepgemm, hopper
 from blockscale.oracle.fp8_block_gemm import Fp8BlockGemmProblem
 from blockscale.oracle.mxfp4_moe import Mxfp4MoEProblem
 from blockscale.oracle.ocp_mx_linear import OcpMxLinearProblem
@@ -122,3 +125,38 @@ def test_signed_bytes_are_no_codes():
 def test_no_oracle_chooses_for_a_layer_that_cannot_be(problem, fields, said):
     with pytest.raises(ValueError, match=said):
         problem(**fields)
+
+
+@pytest.mark.parametrize("block_size", [128, None])
+def test_one_number_is_no_block_size(block_size):
+    a = torch.ones(2, 128).to(E4M3)
+    with pytest.raises(ValueError, match=f"block_size: got {block_size}, expected two positive integers"):
+        w8a8_triton_block_scaled_mm(a, a, torch.ones(2, 1), torch.ones(1, 1), block_size)
+
+
+@pytest.mark.parametrize("top_k", [2.0, "2"])
+def test_a_router_counts_in_integers(top_k):
+    with pytest.raises(ValueError, match=f"router.top_k: got {top_k!r}, expected 1 to 4"):
+        route(torch.ones(3, 4), Router(top_k))
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"activation": "silu"}, "activation: got 'silu', expected a SwiGLU"),
+        ({"intermediate_pad": 2.0}, "intermediate_pad: got 2.0, expected an even number"),
+    ],
+)
+def test_the_moe_names_what_it_cannot_use(experts, named, said):
+    p = experts()
+    with pytest.raises(ValueError, match=said):
+        mxfp4_moe(p.x, p.topk_weights, p.topk_ids, p.w13, p.w13_scale, p.w2, p.w2_scale, **named)
+
+
+def test_layouts_name_what_is_no_such_layout():
+    with pytest.raises(ValueError, match=r"shuffled: got shape \(256, 63\), expected"):
+        hopper.value().unshuffle(packed(256, 63), 3, 3)
+    with pytest.raises(ValueError, match=r"codes: got torch\.float32 of shape \(4, 5\)"):
+        deepgemm.pack_scale(torch.zeros(4, 5))
+    with pytest.raises(ValueError, match=r"codes: got torch\.uint8 of shape \(4,\)"):
+        deepgemm.pack_scale(codes(4))

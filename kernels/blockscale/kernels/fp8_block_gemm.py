@@ -178,8 +178,9 @@ def _check_arguments(
     block_size: Sequence[int],
     output_dtype: torch.dtype,
 ) -> tuple[int, int]:
-    two_positive = len(block_size) == 2 and all(isinstance(size, int) and size > 0 for size in block_size)
-    expect(two_positive, "block_size", list(block_size), "two positive integers, (block_n, block_k)")
+    is_pair = isinstance(block_size, Sequence) and len(block_size) == 2
+    two_positive = is_pair and all(isinstance(size, int) and size > 0 for size in block_size)
+    expect(two_positive, "block_size", block_size, "two positive integers, (block_n, block_k)")
     block_n, block_k = block_size
     _check_operands(A, B, output_dtype)
     if A.device.type != "cpu" and (arch := dispatch.arch_of(A)) is not None:

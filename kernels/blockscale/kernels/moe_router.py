@@ -67,7 +67,8 @@ def check_logits(logits: torch.Tensor, router: Router, correction: torch.Tensor 
     expect_dtype("logits", logits, (torch.float32, torch.bfloat16, torch.float16))
     expect_contiguous("logits", logits)
     experts = logits.shape[1]
-    expect(1 <= router.top_k <= experts, "router.top_k", router.top_k, f"1 to {experts}, the number of experts")
+    is_count = isinstance(router.top_k, int) and 1 <= router.top_k <= experts
+    expect(is_count, "router.top_k", repr(router.top_k), f"1 to {experts}, the number of experts")
     expect(router.scores in SCORES, "router.scores", repr(router.scores), f"one of {SCORES}")
     if correction is not None:
         expect(router.scores == "sigmoid", "correction", "a tensor", "None: a softmax takes no correction")

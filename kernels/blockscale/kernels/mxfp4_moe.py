@@ -120,6 +120,7 @@ def _run(
     fused: bool, emulate: bool, logits: Logits | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """`mxfp4_moe` itself. With `logits` its experts are still to be chosen, and the first two are memory for them."""
+    expect(isinstance(activation, SwiGLU), "activation", repr(activation), "a SwiGLU, such as swiglu.SWIGLU_OAI")
     scales = {"w13_scale": w13_scale, "w2_scale": w2_scale}
     w13_scale, w2_scale = (s.view(torch.uint8) if s.dtype == torch.float8_e8m0fnu else s for s in scales.values())
     check_weights(w13, w13_scale, w2, w2_scale, w13_bias, w2_bias, hidden_pad, intermediate_pad)

@@ -54,7 +54,8 @@ def _check_biases_and_pads(
     if w2_bias is not None:
         expect_shape("w2_bias", w2_bias, (experts, hidden), "one for each row of w2")
     for name, pad, size in (("hidden_pad", hidden_pad, hidden), ("intermediate_pad", intermediate_pad, intermediate)):
-        expect(0 <= pad < size and pad % 2 == 0, name, pad, f"an even number from 0 to {size - 2}")
+        is_part = isinstance(pad, int) and 0 <= pad < size and pad % 2 == 0
+        expect(is_part, name, pad, f"an even number from 0 to {size - 2}")
 
 
 def check_tokens(

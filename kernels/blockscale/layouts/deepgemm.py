@@ -10,8 +10,12 @@ _ALIGNMENT = 4  # rows, so that a column starts at a multiple of 16 bytes, as TM
 def pack_scale(codes: torch.Tensor) -> torch.Tensor:
     """(..., rows, k) e8m0 codes (uint8) to (..., rows, ceil(k / 4)) int32, strides (..., 1, rows padded to 4).
 
-    Byte j of a word holds column 4 * word + j. Padding, of columns and between rows, is zero.
+    Byte j of a word holds column 4 * word + j. Padding, of columns and between rows, is zero. ValueError for scales of
+    more than a byte, and below two dimensions.
     """
+    if codes.dim() < 2 or codes.element_size() != 1:
+        got = f"{codes.dtype} of shape {tuple(codes.shape)}"
+        raise ValueError(f"codes: got {got}, expected torch.uint8 of shape (..., rows, k)")
     *leading, rows, k = codes.shape
     words, height = -(-k // 4), -(-rows // _ALIGNMENT) * _ALIGNMENT
     bytes_ = codes.new_zeros(*leading, height, words * 4)

@@ -43,6 +43,7 @@ class HopperValue:
 
     def unshuffle(self, shuffled: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         """The inverse: (..., rows, columns) bytes without padding. ValueError if the size is not the padded one."""
+        self.tiling.expect_padded(shuffled, rows, columns)
         return self.tiling.unshuffle(_separated(shuffled.unflatten(-1, (-1, 4))).flatten(-2), rows, columns)
 
 

@@ -42,14 +42,18 @@ class Tiling:
 
     def unshuffle(self, shuffled: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         """The inverse: (..., rows, columns) without padding. ValueError if `shuffled` is not of the padded size."""
+        factors = self._factors(*self.expect_padded(shuffled, rows, columns))
+        in_memory = shuffled.reshape(*shuffled.shape[:-2], *(factors[dim] for dim in self.order))
+        inverse = [self.order.index(dim) for dim in range(len(self.order))]
+        return _permute(in_memory, inverse).reshape(shuffled.shape)[..., :rows, :columns].contiguous()
+
+    def expect_padded(self, shuffled: torch.Tensor, rows: int, columns: int) -> tuple[int, int]:
+        """The padded size of (rows, columns). ValueError if `shuffled` is not of it."""
         padded = self.padded(rows, columns)
         if tuple(shuffled.shape[-2:]) != padded:
             got = tuple(shuffled.shape)
             raise ValueError(f"shuffled: got shape {got}, expected (..., {padded[0]}, {padded[1]}) for {self.name}")
-        factors = self._factors(*padded)
-        in_memory = shuffled.reshape(*shuffled.shape[:-2], *(factors[dim] for dim in self.order))
-        inverse = [self.order.index(dim) for dim in range(len(self.order))]
-        return _permute(in_memory, inverse).reshape(shuffled.shape)[..., :rows, :columns].contiguous()
+        return padded
 
     def _factors(self, rows: int, columns: int) -> tuple[int, ...]:
         return (rows // math.prod(self.rows), *self.rows, columns // math.prod(self.columns), *self.columns)
