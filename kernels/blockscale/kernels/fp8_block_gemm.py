@@ -46,7 +46,7 @@ def w8a8_triton_block_scaled_mm(
     if torch.compiler.is_compiling():
         return torch.ops.blockscale.w8a8_block_scaled_mm(A, B, As, Bs, list(block_size), output_dtype)
     block_n, block_k = _check_arguments(A, B, As, Bs, block_size, output_dtype)
-    if _native_fp8_is_wrong(A):
+    if _native_fp8_is_wrong():
         return dequantized_mm(A, B, As, Bs, block_n, block_k, output_dtype)
     if not dispatch.runs_on_triton(A):
         return _cpu_mm(A, B, As, Bs, block_n, block_k, output_dtype)
@@ -99,12 +99,13 @@ def _(
     return A.new_empty(*A.shape[:-1], B.shape[0], dtype=output_dtype)
 
 
-def _native_fp8_is_wrong(A: torch.Tensor) -> bool:
-    """On gfx1250 the native FP8 block GEMM gives NaN. Where a host's cards differ or are unknown, A's own is asked."""
+def _native_fp8_is_wrong() -> bool:
+    """On gfx1250 the native FP8 block GEMM gives NaN. Only a ROCm host imports ROCm's module to ask."""
     if not current_platform.is_rocm():
         return False
-    arch = current_platform.arch or dispatch.arch_of(A)
-    return arch is not None and arch.name == "gfx1250"
+    from blockscale.platforms.rocm import on_gfx1250
+
+    return on_gfx1250()
 
 
 def dequantized_mm(
