@@ -139,6 +139,6 @@ def refuse_missing(words: Iterable[tuple[str, tuple[str, ...]]], checks: Iterabl
     from masquerade.stage.owners import missing
 
     named = {module: platform for platform, modules in words for module in modules}
-    wrong = missing(named, checks, stage.discover) if named else {}
+    wrong = missing(named, checks, stage.discover)
     if wrong:
         raise click.UsageError("\n".join(f"--owner {named[name]}={name}: {mend}" for name, mend in wrong.items()))

@@ -12,7 +12,7 @@ from masquerade.stage.owners import missing
 def misnamed(contracts: Sequence[Contract], discover: Discover) -> Iterator[Problem]:
     """What the owners name that none of these contracts can find, though its package is there."""
     places = {name: found for contract in contracts for name, found in contract.place.document.owned.items()}
-    checks = [contract.check(contract.name, machine, "") for contract in contracts for machine in contract.variants()]
+    checks = (contract.check(contract.name, machine, "") for contract in contracts for machine in contract.variants())
     for name, mend in missing(places, checks, discover).items():
         for place in places[name]:
             yield place.problem(mend)

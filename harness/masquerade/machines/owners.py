@@ -24,3 +24,13 @@ def platform_of(module: str, owners: Owners) -> str:
         if platform != ANY and any(f"{module}.".startswith(f"{name}.") for name in names):
             return platform
     return ""
+
+
+def told_missing(module: str, owners: Owners, option: str) -> str:
+    """What to know of a module that is not there, if a platform owns it; "" of others.
+
+    `option` is what makes the package present, with {} for its name.
+    """
+    platform, package = platform_of(module, owners), module.partition(".")[0]
+    says = f"{package} belongs to {platform} and is not there: {option.format(package)} shows who executes it"
+    return says if platform else ""

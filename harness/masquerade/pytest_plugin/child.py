@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 from _pytest import runner
 
-from masquerade.machines.owners import platform_of
+from masquerade.machines.owners import told_missing
 from masquerade.pytest_plugin.entries import Writer
 from masquerade.pytest_plugin.verdict import Verdict, told
 from masquerade.stage import calling, log, supervise
@@ -194,9 +194,7 @@ class _Telling:
         """What to know of a module that a platform owns, where a test failed for want of it."""
         error = call.excinfo.value if call.excinfo else None
         module = error.name if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) else ""
-        platform, package = platform_of(module, self.assignment.request["owners"]), module.partition(".")[0]
-        says = f'{package} belongs to {platform} and is not there: present=["{package}"] shows who executes it'
-        return says if platform else ""
+        return told_missing(module, self.assignment.request["owners"], 'present=["{}"]')
 
     def _record(self) -> Any:
         return self.assignment.verdict.record(self.assignment.memory)

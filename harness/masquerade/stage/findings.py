@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from masquerade.machines.owners import platform_of
+from masquerade.machines.owners import told_missing
 from masquerade.stage.blame import (
     CommandPlaces,
     Frame,
@@ -287,13 +287,6 @@ class Judge:
             return [self._abrupt("crash", _signal_name(-status), f"ended by signal {-status}")]
         return [self._abrupt("exit", f"status {status}", "the process was ended before the import was done")]
 
-    def _owned(self, module: str) -> tuple[str, str]:
-        """A module that is not there, and what to know of it, if it belongs to a platform; else two empty texts."""
-        platform = platform_of(module, self.context.owners)
-        package = module.partition(".")[0]
-        says = f"; {package} belongs to {platform} and is not there: --present {package} shows who executes it"
-        return (module, says) if platform else ("", "")
-
     def _told(self, end: Finding, findings: list[Finding]) -> bool:
         """Whether an exception that ended the check was told already, as a kernel that does not compile or fit."""
         return end.kind in ("call-mismatch", "import-error") and any(
@@ -311,8 +304,9 @@ class Judge:
         message = str(error.get("message", ""))
         missing = ""
         if name == "ModuleNotFoundError":
-            missing, says = self._owned(str(error.get("name") or ""))
-            message += says
+            module = str(error.get("name") or "")
+            if says := told_missing(module, self.context.owners, "--present {}"):
+                missing, message = module, f"{message}; {says}"
         during = closing.get("during")
         if isinstance(during, str) and during:
             name, message = during, f"{name}: {message}"

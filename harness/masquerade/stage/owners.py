@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 
 from masquerade.machines import default_owners
@@ -11,12 +11,14 @@ from masquerade.stage.check import Check, SubjectError
 from masquerade.stage.standins import Discover
 
 
-def missing(names: Container[str], checks: Iterable[Check], discover: Discover) -> dict[str, str]:
+def missing(names: Collection[str], checks: Iterable[Check], discover: Discover) -> dict[str, str]:
     """Those of `names`, which checks have owners for, that no check has, though one has their package -> the mend.
 
     A package that is not installed says nothing, nor do the names that come with masquerade. A module that a stand-in
     replaces is there. Of the machine here nothing is said: no stand-in can speak there for what was not built.
     """
+    if not names:
+        return {}
 
     @cache
     def modules(name: str, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -149,10 +149,9 @@ class Imports:
     def _fails(self, body: Body, error: BaseException) -> BaseException | None:
         """A body fails with `error`. Gives how it failed first, where that was in another way: others get this."""
         name, failure = body.name, None
-        body.failed = told(error)
         with suppress(BaseException):  # a class whose errors cannot be made
             failure = Failure(error)
-            body.failed = failure.told
+        body.failed = failure.told if failure is not None else told(error)
         self._failed.add(name)
         if name not in self._failures:
             self._failures[name] = failure
@@ -165,9 +164,8 @@ class Imports:
 
     def _without_what_failed(self, name: str, find: Callable[[str, Any], Any]) -> None:
         """A module that was left by a package which failed is not there for others: they execute the package first."""
-        if name in sys.modules and (parts := name.split(".")):
-            for count in range(1, len(parts)):
-                above = ".".join(parts[:count])
+        if name in sys.modules:
+            for above in with_above(name)[:-1]:
                 if above in self._failures and above not in self._failed and above not in sys.modules:
                     find(above, _bootstrap._gcd_import)
 

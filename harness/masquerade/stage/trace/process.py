@@ -226,14 +226,12 @@ class Traced(Dressed):
 
         Raises DoubtError where it was not seen.
         """
-        bodies, parts = self.tracer.trace.bodies, module.split(".")
-        for count in range(1, len(parts)):
-            above = ".".join(parts[:count])
+        for above in with_above(module)[:-1]:
             if self._failed(above):
                 if above not in self._ends:
                     raise DoubtError(f"how {above} ends was not seen")
                 return above
-        if module not in bodies:
+        if module not in self.tracer.trace.bodies:
             raise DoubtError("its import was not seen")
         return module
 
