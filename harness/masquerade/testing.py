@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from masquerade import machines
@@ -63,28 +64,30 @@ def ensure_lazy(
 ) -> Record:
     """Assert that importing `module` on `machine` executes none of `forbidden` and nothing that another platform owns.
 
-    forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; the known vendor
-    packages without it. path: folders for the module's sys.path; those of this process below the working directory
-    without it. Other options are those of Stage.run.
+    forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; without it the known
+    vendor packages, and what the project's configuration names. path: folders for the module's sys.path; those of this
+    process below the working directory without it. Other options are those of Stage.run.
 
     Gives the record. Raises AssertionError, which names each module that was executed, the line that did it and the
-    imports that led there; also when the import fails or ends the process. Raises ValueError for a name of the standard
-    library: masquerade uses that itself and cannot see who else does.
+    imports that led there; also when the import fails or ends the process. Raises ValueError for a name that its
+    package lacks, and for one of the standard library: masquerade uses that itself and cannot see who else does.
     """
     __tracebackhide__ = True
+    from masquerade.contracts import project_owners
+
     for name in forbidden:
         if name.partition(".")[0] in sys.stdlib_module_names:
             raise ValueError(
                 f"forbidden={name!r}: the standard library is loaded beside every module; it cannot be watched"
             )
-    owners = machines.default_owners() if owners is None else owners
+    owners = project_owners().all() if owners is None else owners
     watched = {owner: tuple(name for name in names if name not in forbidden) for owner, names in owners.items()}
     vendors = {name.partition(".")[0] for names in owners.values() for name in names}
     # What torch itself imports is loaded where torch is: only a stage without it sees that executed.
     preloaded = {name.partition(".")[0] for name in forbidden} <= vendors
-    record = shared_stage(torch=preloaded).run(
-        module, machine, owners={**watched, NOBODY: tuple(forbidden)}, path=path, **options
-    )
+    stage = shared_stage(torch=preloaded)
+    _refuse_misnamed(stage, module, machine, owners={**owners, NOBODY: forbidden}, path=path, **options)
+    record = stage.run(module, machine, owners={**watched, NOBODY: tuple(forbidden)}, path=path, **options)
     kinds = ("forbidden-import", "import-error", "crash", "exit", "timeout")
     broken = [finding for finding in record.findings if finding.kind in kinds]
     if broken:
@@ -93,6 +96,28 @@ def ensure_lazy(
         told = [f"importing {module} on {record.machine} {did}", *(row for each in broken for row in _rows(each))]
         raise AssertionError("\n".join(told))
     return record
+
+
+def _refuse_misnamed(
+    stage: Stage,
+    module: str,
+    machine: str | Machine,
+    *,
+    owners: Mapping[str, Sequence[str]],
+    path: Sequence[str | os.PathLike[str]],
+    present: Sequence[str] = (),
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
+    **others: Any,
+) -> None:
+    """Raises ValueError for names whose package lacks them: that they were not executed would say nothing."""
+    from masquerade.stage.check import Check
+    from masquerade.stage.owners import asked_of, missing
+
+    on = machines.resolve(machine) if isinstance(machine, str) else machine
+    folders = tuple(os.fspath(folder) for folder in path) or stage.path
+    check = Check(module, on, owners=owners, path=folders, present=tuple(present), stand_ins=stand_ins)
+    if wrong := missing({name for names in owners.values() for name in names}, [check], asked_of(stage.discover)):
+        raise ValueError("\n".join(wrong.values()))
 
 
 def explain(record: Record, title: str = "") -> str:

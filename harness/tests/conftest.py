@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -22,6 +23,10 @@ PYTHON = os.environ.get("MASQUERADE_TEST_PYTHON", sys.executable)
 _LISTED = os.environ.get("MASQUERADE_TEST_PYTHONS", "").split(os.pathsep)
 PYTHONS = [entry for entry in _LISTED if entry] or [PYTHON]
 
+
+# A shell starts what it runs in the background with SIGINT ignored, and every process below it inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A test says itself where results are kept, if they should be: it may not depend on what another run left.
 os.environ["MASQUERADE_CACHE"] = "off"

@@ -136,9 +136,9 @@ class Run:
 
 def refuse_missing(words: Iterable[tuple[str, tuple[str, ...]]], checks: Iterable[Check], stage: StagePort) -> None:
     """Raises click.UsageError for modules of --owner that are not there: nothing would be found of them."""
-    from masquerade.stage.owners import missing
+    from masquerade.stage.owners import asked_of, missing
 
     named = {module: platform for platform, modules in words for module in modules}
-    wrong = missing(named, checks, stage.discover)
+    wrong = missing(named, checks, asked_of(stage.discover))
     if wrong:
         raise click.UsageError("\n".join(f"--owner {named[name]}={name}: {mend}" for name, mend in wrong.items()))

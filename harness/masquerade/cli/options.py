@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -46,6 +46,10 @@ class Conditions:
     @property
     def variant(self) -> str:
         return "".join(f"+{name}" for name in self.present) + "".join(f"-{name}" for name in self.absent)
+
+    def after(self, words: Iterable[tuple[str, tuple[str, ...]]]) -> Conditions:
+        """With owners that a project names, which those of --owner come on top of."""
+        return replace(self, owners=owned((*words, *self.words)))
 
     def as_arguments(self) -> dict[str, Any]:
         """For `Check` and `run_as`, which name them alike."""

@@ -41,7 +41,10 @@ def run(
     """
     if reporting.takes_stdout:
         raise click.UsageError("standard output is the command's; give the report a file, as in json:report.json")
+    from masquerade.contracts import project_owners
+
     ports: Ports = ctx.obj or Real()
+    conditions = conditions.after(project_owners().words)
     chosen = resolved(machine, "--as", conditions)
     if len(chosen) > 1:
         raise click.UsageError(f"--as takes one machine, not {len(chosen)}")

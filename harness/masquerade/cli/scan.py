@@ -71,12 +71,16 @@ def scan(
       masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
       masquerade scan mypackage.gemm:launch --factory arguments:gemm --path src --path . --on h200,mi355x
     """
+    from masquerade.contracts import project_owners
     from masquerade.remembered import open_memory
+    from masquerade.stage.owners import asked_of
 
     ports: Ports = ctx.obj or Real()
     if not conditions.path:
         # As `python -c "import mypackage"` would find it.
         conditions = dataclasses.replace(conditions, path=(os.getcwd(),))
+    project = project_owners()
+    conditions = conditions.after(project.words)
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
         _refuse_what_is_no_subject(subject)
@@ -88,9 +92,10 @@ def scan(
         modules = run.find(stage, subjects, conditions.path)
         memory = open_memory(cache and isolation == "fork")
         checks = _checks(modules, machines, conditions, settle, reporting.levels, factory)
+        project.refuse_missing(checks, asked_of(stage.discover))
         refuse_missing(conditions.words, checks, stage)
         run.check(stage, checks, flat, memory)
-        run.notes += memory.told()
+        run.notes += [*project.notes, *memory.told()]
     run.report(every)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from masquerade.contracts.configuration import Configuration, load
     from masquerade.contracts.contract import Broken, Case, Contract
     from masquerade.contracts.errors import ConfigurationError, Problem
+    from masquerade.contracts.owners import project_owners
     from masquerade.contracts.runner import collect, finish, run
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "collect",
     "finish",
     "load",
+    "project_owners",
     "run",
 ]
 
@@ -33,6 +35,7 @@ _MODULES = {
     **dict.fromkeys(("Configuration", "load"), "configuration"),
     **dict.fromkeys(("Broken", "Case", "Contract"), "contract"),
     **dict.fromkeys(("ConfigurationError", "Problem"), "errors"),
+    "project_owners": "owners",
     **dict.fromkeys(("collect", "finish", "run"), "runner"),
 }
 

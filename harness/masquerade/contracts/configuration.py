@@ -13,8 +13,7 @@ from masquerade.contracts import kinds, locate
 from masquerade.contracts.conditions import Conditions
 from masquerade.contracts.contract import Contract
 from masquerade.contracts.errors import ConfigurationError
-from masquerade.contracts.settings import Document, Place, hint, read, setting
-from masquerade.machines.lines import key_lines
+from masquerade.contracts.settings import Place, hint, read, setting
 
 #: The kinds of contract: the class of each, as module:class. A new kind is a new line here and a module.
 KINDS = {
@@ -56,11 +55,7 @@ def load(start: Path | str = ".", file: Path | str | None = None, act: str = "")
     `act` is the golden act that is to come, if one is: it mends some of what is otherwise an error.
     Raises ConfigurationError, which lists every problem with its file and line.
     """
-    found, top = locate.named(Path(file)) if file is not None else locate.nearest(Path(start))
-    text, tables = locate.parsed(found)
-    for key in top:
-        tables = tables.get(key, {}) if isinstance(tables, Mapping) else {}
-    document = Document(found.absolute(), key_lines(text), top)
+    document, tables = locate.opened(locate.named(Path(file)) if file is not None else locate.nearest(Path(start)))
     configuration = _read(tables, Place(document), act)
     if configuration is None:
         raise ConfigurationError(document.problems)

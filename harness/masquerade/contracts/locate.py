@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from masquerade.contracts.errors import ConfigurationError, Problem, shown
+from masquerade.contracts.settings import Document
 from masquerade.machines.errors import MachineError
+from masquerade.machines.lines import key_lines
 from masquerade.machines.reading import read_toml
 
 OWN, SHARED = "masquerade.toml", "pyproject.toml"
@@ -20,6 +23,15 @@ Found = tuple[Path, tuple[str, ...]]
 
 def nearest(start: Path) -> Found:
     """The nearest configuration in `start` or above it. Raises ConfigurationError where there is none, or two."""
+    found = looked_for(start)
+    if found is None:
+        says = f"no {OWN} and no {SHARED} with a [tool.masquerade] table in this folder or above; make one, or name it"
+        raise ConfigurationError([Problem(shown(start.absolute()), 0, "", says)])
+    return found
+
+
+def looked_for(start: Path) -> Found | None:
+    """The nearest configuration, if there is one. Raises ConfigurationError where there are two."""
     start = start.absolute()
     for folder in (start, *start.parents):
         own, shared = folder / OWN, folder / SHARED
@@ -29,8 +41,7 @@ def nearest(start: Path) -> Found:
             raise ConfigurationError([Problem(shown(shared), 0, "", says)])
         if has_own or has_shared:
             return (own, ()) if has_own else (shared, TOOL)
-    says = f"no {OWN} and no {SHARED} with a [tool.masquerade] table in this folder or above it; make one, or name it"
-    raise ConfigurationError([Problem(shown(start), 0, "", says)])
+    return None
 
 
 def named(file: Path) -> Found:
@@ -42,6 +53,18 @@ def named(file: Path) -> Found:
     if not _speaks_of_us(file):
         raise ConfigurationError([Problem(shown(file), 0, "", "it has no [tool.masquerade] table")])
     return file, TOOL
+
+
+def opened(found: Found) -> tuple[Document, Any]:
+    """The document of a file, and what our settings are in it: a table, if nothing is wrong with it.
+
+    Raises ConfigurationError for what is no TOML.
+    """
+    file, top = found
+    text, settings = parsed(file)
+    for key in top:
+        settings = settings.get(key, {}) if isinstance(settings, Mapping) else {}
+    return Document(file.absolute(), key_lines(text), top), settings
 
 
 def parsed(file: Path) -> tuple[str, dict[str, Any]]:

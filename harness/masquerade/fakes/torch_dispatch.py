@@ -16,13 +16,16 @@ from typing import Any
 _MODULE, _CLASS = "torch.distributed.tensor", "DTensor"
 
 
+#: The classes of tensors on faked devices. It grows in a child whose build of torch has kernels of its own: the names
+#: of this module stay what they are, by which a process knows itself intact.
+_faked: list[type] = []
+
+
 class _Asks(type):
     """The type of the stand-in: answers `isinstance`, and gives what the real class has."""
 
-    faked: tuple[type, ...]
-
     def __instancecheck__(cls, instance: object) -> bool:
-        return not issubclass(type(instance), cls.faked) and isinstance(instance, _real())
+        return not issubclass(type(instance), tuple(_faked)) and isinstance(instance, _real())
 
     def __getattr__(cls, name: str) -> Any:
         return getattr(_real(), name)
@@ -36,16 +39,14 @@ def _real() -> type:
 class _DTensor(metaclass=_Asks):
     """What C++ takes for DTensor."""
 
-    faked = ()
-
 
 def prepare(torch: ModuleType, faked: type) -> None:
     """Let `faked`, a class of tensors on faked devices, be known; the first time, have C++ keep the stand-in.
 
     Where C++ has asked before, as a process that runs a command may have done, it keeps what it was told.
     """
-    known = _DTensor.faked
-    _DTensor.faked = (*known, faked)
+    known = bool(_faked)
+    _faked.append(faked)
     if known or _MODULE in sys.modules:
         return
     module = ModuleType(_MODULE)

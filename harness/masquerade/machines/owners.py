@@ -18,19 +18,12 @@ def reassign(owners: Owners, words: Iterable[tuple[str, Sequence[str]]]) -> dict
     return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in platforms}
 
 
-def platform_of(module: str, owners: Owners) -> str:
-    """The platform that a module belongs to; "" where nobody owns it."""
-    for platform, names in owners.items():
-        if platform != ANY and any(f"{module}.".startswith(f"{name}.") for name in names):
-            return platform
-    return ""
-
-
 def told_missing(module: str, owners: Owners, option: str) -> str:
-    """What to know of a module that is not there, if a platform owns it; "" of others.
+    """What to know of a module that is not there, if a platform owns it by this name; "" of others.
 
-    `option` is what makes the package present, with {} for its name.
+    `option` is what makes it present, with {} for its name. Of what is missing below it that would say nothing: it is
+    there itself.
     """
-    platform, package = platform_of(module, owners), module.partition(".")[0]
-    says = f"{package} belongs to {platform} and is not there: {option.format(package)} shows who executes it"
+    platform = next((each for each, names in owners.items() if each != ANY and module in names), "")
+    says = f"{module} belongs to {platform} and is not there: {option.format(module)} shows who executes it"
     return says if platform else ""

@@ -6,7 +6,7 @@ import ast
 import linecache
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -79,10 +79,12 @@ class Places:
         inside = any(file.startswith(folder + os.sep) for folder in self.stdlib)
         return inside and "site-packages" not in file and "dist-packages" not in file
 
+    def beside_torch(self, file: str, package: str = "") -> bool:
+        """Whether a file lies in the folder of packages that torch is installed in, or in this one of them."""
+        return bool(self.torch) and file.startswith(os.path.join(os.path.dirname(self.torch), package, ""))
+
     def in_triton(self, file: str) -> bool:
-        # Triton is installed beside torch.
-        beside = os.path.join(os.path.dirname(self.torch), "triton") + os.sep
-        return bool(self.torch) and file.startswith(beside)
+        return self.beside_torch(file, "triton")
 
     def relative(self, file: str) -> str:
         """`file` as it stands below the subject's root or a folder of sys.path; unchanged where it lies below none."""
@@ -93,7 +95,8 @@ class Places:
         return file
 
     def line(self, frame: Frame) -> Line:
-        return Line(self.relative(frame.file), frame.line, source_line(frame.file, frame.line), frame.module)
+        line = decorator_at(frame)
+        return Line(self.relative(frame.file), line, source_line(frame.file, line), frame.module)
 
 
 class CommandPlaces(Places):
@@ -123,7 +126,7 @@ def source_line(file: str, line: int) -> str:
     return linecache.getline(file, line).strip()[:300] if line > 0 and _is_source(file) else ""
 
 
-def _tree(file: str) -> ast.Module | None:
+def tree_of(file: str) -> ast.Module | None:
     """What `file` says; None where it cannot be had or is no Python."""
     if not _is_source(file):
         return None
@@ -137,7 +140,7 @@ def _tree(file: str) -> ast.Module | None:
 @lru_cache(maxsize=256)
 def _decorator_lines(file: str) -> frozenset[int]:
     """Lines of `file` that are part of a decorator."""
-    tree = _tree(file)
+    tree = tree_of(file)
     lines: set[int] = set()
     for node in ast.walk(tree) if tree is not None else ():
         for decorator in getattr(node, "decorator_list", ()):
@@ -146,9 +149,29 @@ def _decorator_lines(file: str) -> frozenset[int]:
 
 
 @lru_cache(maxsize=256)
+def _plain_heads(file: str) -> Mapping[int, tuple[str, int]]:
+    """The line of each `def` that has one decorator, and a head that calls nothing -> its name and decorator line."""
+    tree = tree_of(file)
+    return {
+        node.lineno: (node.name, node.decorator_list[0].lineno)
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and len(node.decorator_list) == 1
+        and all(isinstance(part, (ast.arguments, ast.arg, ast.Constant, ast.Name, ast.expr_context, type(None)))
+                for head in (node.args, node.returns) for part in (ast.walk(head) if head else ()))
+    }  # fmt: skip
+
+
+def decorator_at(frame: Frame) -> int:
+    """The line of a frame. Where a decorator is used, Python 3.10 has the line of the `def`: the decorator's own."""
+    name, line = _plain_heads(frame.file).get(frame.line, (frame.function, frame.line))
+    return frame.line if name == frame.function else line  # a function may have its body in this line
+
+
+@lru_cache(maxsize=256)
 def _class_at(file: str, line: int) -> str:
     """The innermost class of `file` around `line`, by its own name; "" where there is none."""
-    tree = _tree(file)
+    tree = tree_of(file)
     around = [
         node
         for node in (ast.walk(tree) if tree is not None else ())
@@ -171,7 +194,7 @@ def blamed(stack: Sequence[Frame], places: Places) -> Frame | None:
     if not own:
         return None
     for frame in reversed(own[:-1]):
-        if frame.line in _decorator_lines(frame.file):
+        if decorator_at(frame) in _decorator_lines(frame.file):
             return frame
     return own[-1]
 

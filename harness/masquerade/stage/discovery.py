@@ -8,7 +8,7 @@ import importlib.util
 import mmap
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
@@ -75,11 +75,11 @@ def _is_package(folder: str) -> bool:
     return any(os.path.exists(os.path.join(folder, "__init__" + suffix)) for suffix in _SUFFIXES)
 
 
-def _locate(name: str) -> tuple[list[str], str]:
+def _locate(name: str, path: Sequence[str] | None = None) -> tuple[list[str], str]:
     """(folders of a package, file of a module): one of the two is empty; both for what does not exist."""
     top, *rest = name.split(".")
     try:
-        spec = importlib.util.find_spec(top)
+        spec = importlib.util.find_spec(top) if path is None else importlib.machinery.PathFinder.find_spec(top, path)
     except (ImportError, ValueError, AttributeError):
         spec = None
     if spec is None:
@@ -98,6 +98,17 @@ def _locate(name: str) -> tuple[list[str], str]:
         if not inner and not files:
             return [], ""
     return folders, file
+
+
+def names(name: str, path: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names of a package's modules, or of the module alone; none where it is not there.
+
+    path: the folders to look in; where this interpreter looks without it.
+    """
+    folders, file = _locate(name, path)
+    seen: set[str] = set()
+    below = (inner for folder in folders for inner in _below(folder, name, {}, seen))
+    return tuple(dict.fromkeys((name, *below))) if folders or file else ()
 
 
 def find(name: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from masquerade.stage.launches import compiler_message, compiling, launches
 from masquerade.stage.places import INNOCENT
 from masquerade.stage.record import SEVERITY, Finding, Level, Line, Phase, Probe, Record, Touch, default_levels
 from masquerade.stage.restored import without_restored
+from masquerade.stage.torchs_build import without_torchs_build
 from masquerade.watch.reads import unpacked
 
 TOUCHES: tuple[Touch, ...] = ("clean", "queried", "fork-poison", "device-init")
@@ -90,6 +91,7 @@ class Judge:
         self.events = without_restored(events)
         self.closing = self._closing()
         self.places = self._places()
+        self.events = without_torchs_build(self.events, self.places)
         self.foreign = {event.get("file") for event in self.events if event["kind"] == "forbidden-import"}
         #: Files of foreign modules whose code touched a device.
         self.touching = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _posixsubprocess
 import os
 import posix
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -31,8 +32,9 @@ def install(site: str) -> None:
         return fork_exec(*row)
 
     _posixsubprocess.fork_exec = fork_exec_with
-    for name in ("execve", "posix_spawn", "posix_spawnp"):
-        _replace(name, lambda call: lambda path, argv, env, **more: call(path, argv, _with(env, site), **more))
+    _replace("execve", lambda call: lambda path, argv, env, **more: call(path, argv, _with(env, site), **more))
+    for name in ("posix_spawn", "posix_spawnp"):
+        _replace(name, lambda call: lambda path, argv, env, **more: call(path, argv, _spawned(env, site), **more))
     execve = posix.execve
     _replace("execv", lambda call: lambda path, argv: execve(path, argv, _with(os.environ, site)))
 
@@ -53,7 +55,7 @@ def _replace(name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
                 able.add(made)
 
 
-def _with(env: Mapping[Any, Any], site: str) -> Any:
+def _with(env: Any, site: str) -> Any:
     """`env` with `site` first on its PYTHONPATH; what is no environment is left for the system to refuse."""
     if not isinstance(env, Mapping) or _has(env, site):
         return env
@@ -61,6 +63,12 @@ def _with(env: Mapping[Any, Any], site: str) -> Any:
     old = os.fsdecode(env.get(key) or "")
     new = os.pathsep.join([site, *([old] if old else [])])
     return {**env, key: os.fsencode(new) if isinstance(key, bytes) else new}
+
+
+def _spawned(env: Mapping[Any, Any] | None, site: str) -> Any:
+    """As `_with`. From Python 3.13 on None is the environment of this process, and subprocess passes that."""
+    inherited = env is None and sys.version_info >= (3, 13)
+    return _with(os.environ, site) if inherited and not _has(os.environ, site) else _with(env, site)
 
 
 def _has(env: Mapping[Any, Any], site: str) -> bool:

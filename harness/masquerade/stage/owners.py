@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
 from masquerade.machines import default_owners
@@ -10,8 +10,23 @@ from masquerade.machines.errors import nearest
 from masquerade.stage.check import Check, SubjectError
 from masquerade.stage.standins import Discover
 
+#: The modules of a package in these folders; none where it is not there.
+Modules = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 
-def missing(names: Collection[str], checks: Iterable[Check], discover: Discover) -> dict[str, str]:
+
+def asked_of(discover: Discover) -> Modules:
+    """What a stage finds."""
+
+    def modules(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return discover(name, path).modules
+        except SubjectError:
+            return ()
+
+    return modules
+
+
+def missing(names: Collection[str], checks: Iterable[Check], modules: Modules) -> dict[str, str]:
     """Those of `names`, which checks have owners for, that no check has, though one has their package -> the mend.
 
     A package that is not installed says nothing, nor do the names that come with masquerade. A module that a stand-in
@@ -20,13 +35,7 @@ def missing(names: Collection[str], checks: Iterable[Check], discover: Discover)
     if not names:
         return {}
 
-    @cache
-    def modules(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return discover(name, path).modules
-        except SubjectError:
-            return ()
-
+    modules = cache(modules)
     shipped = {name for listed in default_owners().values() for name in listed}
     there: dict[str, bool] = {}
     said: dict[str, str] = {}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
@@ -22,10 +22,11 @@ from typing import Any
 from masquerade import machines
 from masquerade.fakes import tools
 from masquerade.machines import Machine
-from masquerade.stage import bootstrap, log
-from masquerade.stage.check import replaced
+from masquerade.stage import bootstrap, discovery, log
+from masquerade.stage.check import Check, replaced
 from masquerade.stage.client import StageError, SubjectError
 from masquerade.stage.findings import Context, judge, parse
+from masquerade.stage.owners import missing
 from masquerade.stage.record import Level, Record, default_levels
 from masquerade.stage.supervise import descendants
 from masquerade.stage.toolbox import no_room
@@ -233,6 +234,8 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
         notes.append(f"{number} started with -I, -E or -S wore no disguise")
     if not processes:
         notes.append("no Python process of the command wore the disguise")
+    facts = _facts(parsed)
+    notes += _misnamed(run, facts.get("path", ()))
     subject = shlex.join(run.command)
     context = Context(
         id=f"run:{subject}@{run.machine.id}",
@@ -241,7 +244,7 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
         machine=run.machine.id,
         platform=run.machine.platform,
         timeout=timeout or 0.0,
-        facts=_facts(parsed),
+        facts=facts,
         levels=run.levels,
     )
     closing = None if timed_out else json.dumps({"ok": True, "result": status})
@@ -255,6 +258,15 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
         "notes": notes,
     }
     return RunResult(status, judge(context, reply), processes)
+
+
+def _misnamed(run: _Run, path: Sequence[str]) -> Iterator[str]:
+    """A sentence for each module that an owner was named for, where its package, as the command found it, lacks it."""
+    folders = (*path, os.getcwd())  # a script's own folder, or the one here, comes into sys.path after it was told
+    named = {name for names in run.owners.values() for name in names}
+    asked = Check("", run.machine, owners=run.owners)
+    for name, mend in missing(named, [asked], lambda name, _: discovery.names(name, folders)).items():
+        yield f"nothing was looked for as {name}: {mend}"
 
 
 def _facts(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

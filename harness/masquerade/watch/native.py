@@ -59,11 +59,13 @@ def handlers(recorder: Recorder, platform: str) -> dict[str, Handler]:
 
     def opened(args: tuple[Any, ...]) -> None:
         try:
-            library = fsdecode(args[0]).rpartition("/")[2]
+            file = fsdecode(args[0])
         except anything:
             return  # None or a handle: the program itself
+        library = file.rpartition("/")[2]
         owner = platform_of(library)
         if owner:
-            note("native-load" if platform in (owner, "here") else "forbidden-native", library, owner=owner)
+            kind = "native-load" if platform in (owner, "here") else "forbidden-native"
+            note(kind, library, owner=owner, file=file)
 
     return {"ctypes.dlopen": opened}

@@ -54,3 +54,12 @@ def test_wrong_usage(masquerade, words, says) -> None:
     done = masquerade("run", *words)
     assert done.exit_code == 2
     assert says in done.stderr
+
+
+def test_the_owners_of_the_configuration_count(masquerade, stage, tmp_path, monkeypatch) -> None:
+    (tmp_path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rocm']\nany = ['aiter']\n")
+    monkeypatch.chdir(tmp_path)
+    masquerade("run", "--as", "h100", "--owner", "xpu=aiter", "--", "true")
+    owners = stage.asked["owners"]
+    assert "pkg.rocm" in owners["rocm"] and "flashinfer" in owners["cuda"]
+    assert "aiter" in owners["xpu"] and "aiter" not in owners["rocm"], "--owner is the last word"

@@ -212,3 +212,37 @@ def test_stand_ins_are_handed_on_and_a_stale_one_is_told(masquerade, stage) -> N
     }
     assert "note: stale: ghost._C has a stand-in, and there is no package ghost; take it out" in done.output
     assert "pkg._C has" not in done.output
+
+
+def test_the_owners_of_the_configuration_count(masquerade, stage, tmp_path, monkeypatch) -> None:
+    stage.packages["pkg.fine"] = ("pkg.fine",)
+    (tmp_path / "pyproject.toml").write_text("[tool.masquerade.owners]\nrocm = ['pkg.fine']\n")
+    monkeypatch.chdir(tmp_path)
+    done = masquerade("scan", "pkg", "--on", "h100", "--owner", "xpu=aiter")
+    assert done.exit_code == 0 and "the owners in pyproject.toml count" in done.stdout
+    owners = stage.checks[0].owners
+    assert "pkg.fine" in owners["rocm"] and "aiter" in owners["xpu"]
+
+
+@pytest.mark.parametrize(
+    ("owners", "says"),
+    [
+        ("rocm = ['pkg.fin']", "masquerade.toml:2: owners.rocm[0]: there is no module pkg.fin; did you mean pkg.fine?"),
+        ("amd = ['pkg.fine']", "masquerade.toml:2: owners"),
+        ("rocm = [1]", "masquerade.toml:2: owners.rocm[0]"),
+        ("rocm = ['pkg.fine'", "masquerade.toml"),
+    ],
+)
+def test_wrong_owners_of_the_configuration_end_with_2(masquerade, stage, tmp_path, monkeypatch, owners, says) -> None:
+    (tmp_path / "masquerade.toml").write_text(f"[owners]\n{owners}\n")
+    monkeypatch.chdir(tmp_path)
+    done = masquerade("scan", "pkg", "--on", "h100")
+    assert done.exit_code == 2 and says in done.stderr
+    assert stage.checks == []
+
+
+def test_what_else_is_wrong_with_a_configuration_is_no_matter_of_a_scan(masquerade, tmp_path, monkeypatch) -> None:
+    (tmp_path / "masquerade.toml").write_text("machines = ['h1000']\ncontracts = 3\n")
+    monkeypatch.chdir(tmp_path)
+    done = masquerade("scan", "pkg", "--on", "h100")
+    assert done.exit_code == 0 and "count" not in done.stdout

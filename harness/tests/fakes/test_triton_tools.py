@@ -22,7 +22,9 @@ def versions():
     sys.addaudithook(lambda event, args: told.append(args[1][0]) if event in STARTS else None)
     fork_exec = _posixsubprocess.fork_exec
     import subprocess
-    subprocess._fork_exec = lambda *args: started.append(os.fsdecode(args[0][0])) or fork_exec(*args)
+    watched = lambda *args: started.append(os.fsdecode(args[0][0])) or fork_exec(*args)
+    _posixsubprocess.fork_exec = subprocess._fork_exec = watched  # by the first name on Python 3.10
+    subprocess._USE_POSIX_SPAWN = False  # which Python 3.13 would start it by
     from triton import knobs
     from triton.backends.nvidia import compiler
     said = [compiler.get_ptxas_version(80), compiler.get_ptxas_version(100), knobs.nvidia.ptxas.version]

@@ -103,3 +103,22 @@ def test_explain_tells_line_way_and_last_words(package) -> None:
     assert told.splitlines()[0] == "pkg on h100: import-error"
     assert "pkg/a.py:2" in told and "  so far" in told.splitlines()
     assert "\x1b" not in told
+
+
+def test_a_name_that_its_package_lacks_is_refused(package) -> None:
+    path = package(pkg="", pkg__rocm="")
+    for words in ({"forbidden": ("pkg.rcm",)}, {"owners": {"rocm": ("pkg.rcm",)}}):
+        with pytest.raises(ValueError, match=r"there is no module pkg\.rcm; did you mean pkg\.rocm\?"):
+            ensure_lazy("pkg", path=[path], **words)
+    ensure_lazy("pkg", path=[path], forbidden=("pkg.rocm", "ghost.ops"))
+    ensure_lazy("pkg", path=[path], forbidden=("pkg._C",), stand_ins={"pkg._C": ""})
+
+
+def test_the_owners_of_the_configuration_count_where_none_are_named(package, monkeypatch) -> None:
+    path = package(pkg="import pkg.rocm", pkg__rocm="")
+    (path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rocm']\n")
+    ensure_lazy("pkg", "b580", path=[path])
+    monkeypatch.chdir(path)
+    with pytest.raises(AssertionError, match=r"executes pkg\.rocm"):
+        ensure_lazy("pkg", "b580", path=[path])
+    ensure_lazy("pkg", "b580", path=[path], owners={})

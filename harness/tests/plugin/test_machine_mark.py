@@ -349,3 +349,76 @@ def test_torch_answers_as_the_machine(pytester, run) -> None:
     result = run()
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["on b580: device-init *"])
+
+
+PACKAGE = {
+    "mine/__init__": "",
+    "mine/rocm": "",
+    "mine/core": "from mine import rocm",
+    "test_it": """
+    import pytest
+    @pytest.mark.machine("mi355x", "b580")
+    def test_it():
+        import mine.core
+""",
+}
+
+
+def test_the_owners_of_the_configuration_count_where_a_mark_names_none(pytester, run) -> None:
+    pytester.makepyfile(**PACKAGE)
+    run().assert_outcomes(passed=2)
+    pytester.makefile(".toml", masquerade="[owners]\nrocm = ['mine.rocm']\n")
+    result = run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["on b580: forbidden-import mine.rocm at mine/core.py:1"])
+    text = pytester.path.joinpath("test_it.py").read_text()
+    pytester.path.joinpath("test_it.py").write_text(text.replace('"b580"', '"b580", owners={}'))
+    run().assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        ("rocm = ['mine.rcm']", "*.toml:2: owners.rocm[[]0]: there is no module mine.rcm; did you mean mine.rocm?*"),
+        ("amd = ['mine.rocm']", "*masquerade.toml:2: owners*amd*"),
+    ],
+    ids=["misspelt", "no platform"],
+)  # fmt: skip
+def test_wrong_owners_of_the_configuration_are_wrong_usage(pytester, run, configuration, says) -> None:
+    pytester.makepyfile(**PACKAGE)
+    pytester.makefile(".toml", masquerade=f"[owners]\n{configuration}\n")
+    result = run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([says])
+
+
+@pytest.mark.parametrize(
+    ("owners", "says"),
+    [
+        ({"rocm": ["mine.rcm"]}, "owners: there is no module mine.rcm; did you mean mine.rocm?*"),
+        ({"amd": ["mine.rocm"]}, "owners: 'amd' is no platform; cuda, rocm, xpu, cpu, any own modules"),
+        ({"rocm": "mine.rocm"}, "owners[[]'rocm']='mine.rocm' must be a list of names"),
+        ({"rocm": ["mine.rocm", "ghost.rocm", "aiter"]}, None),
+    ],
+)
+def test_owners_of_a_mark_are_of_platforms_and_there(pytester, run, owners, says) -> None:
+    named = {**PACKAGE, "test_it": PACKAGE["test_it"].replace('"mi355x", "b580"', f'"mi355x", owners={owners!r}')}
+    pytester.makepyfile(**named)
+    result = run()
+    if says is None:
+        result.assert_outcomes(passed=1)
+        return
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*::test_it*: @pytest.mark.machine: {says}"])
+
+
+def test_a_module_below_a_package_that_a_mark_makes_present_is_no_misspelt_owner(pytester, run) -> None:
+    pytester.makepyfile(**{"aiter/__init__": ""}, test_it="""
+        import pytest
+        @pytest.mark.machine("mi355x", present=["aiter"], owners={"rocm": ["aiter.ops"]})
+        def test_it():
+            import aiter.ops
+    """)  # fmt: skip
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["aiter.ops belongs to rocm and is not there: *"])

@@ -55,6 +55,25 @@ def test_the_use_of_a_decorator_is_blamed_not_its_code(tmp_path: Path) -> None:
     assert blamed([plain, inside], places) == inside
 
 
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("@needs(1)\ndef kernel(x: int = 3) -> str:\n    pass\n", 3),
+        ("@needs(1)\nasync def kernel(x): pass\n", 3),
+        ("@needs(1)\ndef kernel(x=probe()):\n    pass\n", 4),
+        ("@needs(1)\ndef kernel(x: list[probe()] = None):\n    pass\n", 4),
+        ("@needs(1)\nclass Kernel(Base):\n    pass\n", 4),
+    ],
+)
+def test_python_3_10_calls_the_use_of_a_decorator_the_line_of_the_def(tmp_path: Path, head: str, line: int) -> None:
+    root = write(tmp_path, {"pkg/ops.py": f"from pkg.deco import needs\n\n{head}", "pkg/deco.py": "\n" * 9})
+    places = Places((str(root / "pkg"),))
+    use, inside = frame(str(root / "pkg/ops.py"), 4), frame(str(root / "pkg/deco.py"), 3, "needs")
+    assert places.line(use).line == line
+    assert blamed([use, inside], places) == (use if line == 3 else inside)
+    assert places.line(use._replace(function="kernel")).line == 4, "in its own body"
+
+
 def test_the_chain_names_every_import_and_skips_the_standard_library() -> None:
     stack = [
         frame("/app/pkg/cli.py", 1, imports=True),

@@ -142,14 +142,18 @@ def test_an_exception_of_the_import_and_of_the_call() -> None:
 
 
 def test_a_missing_module_that_a_platform_owns_is_told_as_its() -> None:
-    error = {"type": "ModuleNotFoundError", "name": "aiter.ops", "message": "No module named 'aiter'", "stack": [MINE]}
-    closing = {"ok": False, "phase": "import", "error": error}
-    owned = dataclasses.replace(CONTEXT, owners={"rocm": ("aiter",), "any": ("pynvml",)})
-    told = "No module named 'aiter'; aiter belongs to rocm and is not there: --present aiter shows who executes it"
-    found = record(closing=closing, context=owned).findings
-    assert [(finding.message, finding.missing) for finding in found] == [(told, "aiter.ops")]
-    nobodys = [(f.message, f.missing) for f in record(closing=closing).findings]
-    assert nobodys == [("No module named 'aiter'", "")]
+    owned = dataclasses.replace(CONTEXT, owners={"rocm": ("aiter", "mine.rocm"), "any": ("pynvml",)})
+
+    def told(name: str) -> tuple[str, str]:
+        error = {"type": "ModuleNotFoundError", "name": name, "message": f"No module named '{name}'", "stack": [MINE]}
+        (found,) = record(closing={"ok": False, "phase": "import", "error": error}, context=owned).findings
+        return found.message, found.missing
+
+    says = "belongs to rocm and is not there:"
+    assert told("aiter") == (f"No module named 'aiter'; aiter {says} --present aiter shows who executes it", "aiter")
+    assert told("mine.rocm")[0].endswith(f"; mine.rocm {says} --present mine.rocm shows who executes it")
+    for others in ("aiter.ops", "mine", "pynvml", "numpy"):
+        assert told(others) == (f"No module named '{others}'", "")
 
 
 def test_a_full_log_proves_nothing_clean() -> None:

@@ -10,7 +10,7 @@ import pytest
 from conftest import write
 from masquerade import machines
 from masquerade.stage import Check, Stage
-from masquerade.stage.owners import missing
+from masquerade.stage.owners import asked_of, missing
 
 FILES = {
     "pkg/__init__.py": "",
@@ -28,7 +28,7 @@ def check(tmp_path: Path) -> Check:
 
 
 def told(stage: Stage, *checks: Check, owned: tuple[str, ...]) -> dict[str, str]:
-    return missing(owned, [replace(check, owners={"rocm": owned}) for check in checks], stage.discover)
+    return missing(owned, [replace(check, owners={"rocm": owned}) for check in checks], asked_of(stage.discover))
 
 
 def test_what_is_there_or_not_installed_is_no_mistake(one: Stage, check: Check) -> None:
@@ -48,7 +48,7 @@ def test_a_module_that_its_package_lacks_is_told_with_the_nearest(one: Stage, ch
 def test_names_that_nobody_asks_for_and_those_that_come_with_masquerade_are_left_alone(
     one: Stage, check: Check
 ) -> None:
-    assert missing((), [replace(check, owners={"rocm": ("pkg.rcm",)})], one.discover) == {}
+    assert missing((), [replace(check, owners={"rocm": ("pkg.rcm",)})], asked_of(one.discover)) == {}
     assert "cuda.bindings" in machines.default_owners()["cuda"]
     write(Path(check.path[0]), {"cuda/__init__.py": ""})
     assert list(told(one, check, owned=("cuda.bindings", "cuda.mine"))) == ["cuda.mine"]

@@ -240,6 +240,20 @@ def test_what_the_command_did_is_found_in_its_own_code(disguised, tmp_path: Path
     assert result.record.verdict == "ok"
 
 
+def test_an_owned_module_that_its_package_lacks_is_told(disguised, tmp_path, monkeypatch) -> None:
+    files = {"pkg/__init__.py": "", "pkg/rocm.py": "", "main.py": "import pkg\n"}
+    owners = {"rocm": ["pkg.rcm", "pkg.rocm", "ghost.ops"]}
+    told = "nothing was looked for as pkg.rcm: there is no module pkg.rcm; did you mean pkg.rocm?"
+    command = (sys.executable, "{here}/main.py")
+    result, _, _ = disguised(*command, files=files, owners=owners)
+    assert result.record.notes == (), "the script's own folder is not known"
+    result, _, _ = disguised(*command, owners=owners, path=[str(tmp_path)])
+    assert [note.startswith(told) for note in result.record.notes] == [True]
+    monkeypatch.chdir(tmp_path)
+    assert len(disguised(*command, owners=owners)[0].record.notes) == 1
+    assert disguised(*command, owners=owners, on="here")[0].record.notes == ()
+
+
 def test_here_is_a_machine_too(disguised) -> None:
     result, out, _ = disguised(sys.executable, "-c", "print('ran')", on="here")
     assert (result.exit_status, out, result.processes) == (0, "ran\n", 1)

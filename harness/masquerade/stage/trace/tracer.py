@@ -158,6 +158,12 @@ class Tracer:
         if found is body:
             self.trace.took(body, Op(kind, (name, value), rows, chain if kind == "set" else ()))
 
+    def unsteady(self, why: str) -> None:
+        """What is executed now may go another way where others were not executed before."""
+        body = self.body()
+        if body is not None:
+            self.trace.unsteady.setdefault(body.name, why)
+
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def cached_called(self, cached: Any) -> None:

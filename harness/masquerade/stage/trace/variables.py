@@ -106,8 +106,8 @@ def _operators(tracer: Tracer, torch: Any) -> None:
         under_way.append((self.ns, name))
         try:
             out = define(self, schema, *args, **kwargs)
-        except BaseException:  # it may be there already
-            state("get", ("operator", self.ns, name), 1, getframe(1))
+        except BaseException:
+            tracer.unsteady(f"it cannot define {self.ns}::{name}, which may be there already")
             raise
         finally:
             under_way.pop()
