@@ -39,7 +39,8 @@ FOREIGN = (
 #: Of those, what says where software lies.
 PLACES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "HIP_PATH", "ONEAPI_ROOT")
 
-PACKAGES = ("torch", "triton", "nvidia-ml-py", "amdsmi", "pytorch-triton-rocm", "pytorch-triton-xpu")
+TRITONS = ("triton", "triton-rocm", "triton-xpu", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")
+PACKAGES = ("torch", *TRITONS, "nvidia-ml-py", "amdsmi")
 
 
 def main() -> int:

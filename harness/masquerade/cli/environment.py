@@ -22,7 +22,8 @@ said = {"python": platform.python_version(), "executable": sys.executable, "fork
 said["system"] = f"{platform.system()} {platform.release()} {platform.machine()}"
 said["triton"] = None
 if importlib.util.find_spec("triton"):
-    known = [(version(name), name) for name in ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton-rocm")]
+    others = ("triton-rocm", "triton-xpu", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")
+    known = [(version(name), name) for name in ("triton", *others)]
     said["triton"] = next((found if name == "triton" else f"{found} ({name})" for found, name in known if found), None)
 said["torch"] = None
 spec = importlib.util.find_spec("torch")

@@ -15,6 +15,9 @@ from masquerade.cli.failures import ToolError
 if TYPE_CHECKING:
     from masquerade.report.results import Results
 
+#: Where each service says that it has checked the repository out: GitHub, GitLab, Buildkite, Jenkins.
+_CHECKOUTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR", "BUILDKITE_BUILD_CHECKOUT_PATH", "WORKSPACE")
+
 _AGENT = "buildkite-agent"
 _SECONDS = 60.0
 
@@ -79,9 +82,16 @@ def to_buildkite(results: Results, log: TextIO) -> None:
 DELIVER: dict[str, Callable[[Results, TextIO], None]] = {"github": to_github, "buildkite": to_buildkite}
 
 
+def in_repository(results: Results) -> Results:
+    """The results with the paths of files as the repository has them."""
+    from masquerade.report.placed import placed
+
+    return placed(results, repository(os.environ, results.roots))
+
+
 def repository(environ: Mapping[str, str], roots: tuple[str, ...]) -> Callable[[str], str | None]:
     """A function that gives a reported file's path in the checked-out repository; None for files outside."""
-    top = Path(environ.get("GITHUB_WORKSPACE") or os.getcwd()).resolve()
+    top = Path(next(filter(None, map(environ.get, _CHECKOUTS)), os.getcwd())).resolve()
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in (*roots, os.getcwd(), str(top))))
 
     def locate(file: str) -> str | None:

@@ -29,6 +29,9 @@ RENDERERS = {
     "test-engine": "masquerade.report.buildkite_results",
 }
 
+#: Those that a service reads, which links to files of the repository by their paths in there.
+LINKED = ("junit", "test-engine")
+
 #: All kinds of report: those that are files, then those that go to a CI service.
 KINDS = (*RENDERERS, *services.DELIVER)
 
@@ -54,6 +57,8 @@ class Target:
         if self.kind in services.DELIVER:
             services.DELIVER[self.kind](results, log)
             return
+        if self.kind in LINKED:
+            results = services.in_repository(results)
         renderer = import_module(RENDERERS[self.kind])
         if hasattr(renderer, "parts") and not self.is_stdout:
             for number, text in enumerate(renderer.parts(results), start=1):

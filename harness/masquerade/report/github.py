@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from masquerade.report import standins
 from masquerade.report.groups import Group, distinct
 from masquerade.report.markdown import document
+from masquerade.report.placed import Locate
 from masquerade.report.results import Results
 from masquerade.report.text import clean, clip, first_line, plural
 
@@ -21,9 +22,6 @@ MOST_ANNOTATIONS = 10
 MOST_BYTES = 1000 * 1024
 
 _MOST_LINKS = 10
-
-Locate = Callable[[str], "str | None"]
-"""A file as a report names it -> its path in the repository, with slashes; None where it is not in there."""
 
 
 def workflow_commands(results: Results, locate: Locate) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -125,6 +126,19 @@ def test_more_results_than_an_upload_holds_are_several_files(masquerade, stage, 
     assert [len(json.loads((tmp_path / name).read_text())) for name in ("r.json", "r-2.json")] == [5000, 2]
 
 
+def test_reports_that_a_service_links_from_have_the_paths_of_the_repository(masquerade, faulty, tmp_path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "pkg").rename(tmp_path / "src/pkg")
+    reports = [f"--report={kind}:{tmp_path / kind}" for kind in ("junit", "test-engine", "json")]
+    assert masquerade("scan", "pkg", "--path", "src", "--on", "cuda", *reports).exit_code == 1
+    (case,) = [case for case in ET.parse(tmp_path / "junit").iter("testcase") if len(case)]
+    assert (case.get("file"), case.get("line")) == ("src/pkg/kern.py", "3")
+    assert "at src/pkg/kern.py:3" in (case.findtext("failure") or "")
+    (row,) = [row for row in json.loads((tmp_path / "test-engine").read_text()) if row["result"] == "failed"]
+    assert (row["file_name"], row["location"]) == ("src/pkg/kern.py", "src/pkg/kern.py:3")
+    assert "src/" not in (tmp_path / "json").read_text().replace("--path src", ""), "as the package names it"
+
+
 def test_files_are_found_in_the_repository_and_nowhere_else(tmp_path, monkeypatch) -> None:
     work = tmp_path / "work"
     (work / "src/pkg").mkdir(parents=True)
@@ -136,6 +150,8 @@ def test_files_are_found_in_the_repository_and_nowhere_else(tmp_path, monkeypatc
     monkeypatch.chdir(work)
     locate = repository({"GITHUB_WORKSPACE": str(work)}, (str(tmp_path / "installed"), str(work / "src")))
     assert locate("pkg/a.py") == "src/pkg/a.py"
+    for service in ("CI_PROJECT_DIR", "BUILDKITE_BUILD_CHECKOUT_PATH", "WORKSPACE"):
+        assert repository({service: str(tmp_path)}, (str(work / "src"),))("pkg/a.py") == "work/src/pkg/a.py"
     assert locate("src/pkg/a.py") == "src/pkg/a.py"
     assert locate(str(work / "src/pkg/a.py")) == "src/pkg/a.py"
     foreign = ("../outside.py", "link.py", str(tmp_path / "outside.py"), "pkg", "nothere.py", "", "\0", "x" * 5000)
