@@ -74,6 +74,7 @@ class Run:
         from masquerade.stage import StageError
         from masquerade.stage.client import blind
         from masquerade.stage.standins import stale
+        from masquerade.stage.unseen import told, unseen
 
         self.planned = len(checks)
         self.notes += stale(checks, stage.discover)
@@ -98,6 +99,7 @@ class Run:
         else:
             if len(self.records) != self.planned:
                 self.failure = f"{len(self.records)} records came from {self.planned} checks"
+            self.notes += told(unseen(checks, self.records, stage.facts.get("path") or (), stage.discover))
 
     def results(self) -> Results:
         from masquerade.report.results import MachineColumn, Results

@@ -165,7 +165,8 @@ def _plain_heads(file: str) -> Mapping[int, tuple[str, int]]:
 def decorator_at(frame: Frame) -> int:
     """The line of a frame. Where a decorator is used, Python 3.10 has the line of the `def`: the decorator's own."""
     name, line = _plain_heads(frame.file).get(frame.line, (frame.function, frame.line))
-    return frame.line if name == frame.function else line  # a function may have its body in this line
+    # A function may have its body in this line, and a place without a function is no frame.
+    return frame.line if frame.function in ("", name) else line
 
 
 @lru_cache(maxsize=256)

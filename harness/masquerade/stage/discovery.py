@@ -111,6 +111,13 @@ def names(name: str, path: Sequence[str] | None = None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, *below))) if folders or file else ()
 
 
+def source(name: str, path: Sequence[str] | None = None) -> str:
+    """The source file of a module in these folders; "" where it has none."""
+    folders, file = _locate(name, path)
+    files = [os.path.join(folder, "__init__.py") for folder in folders] if folders else [file]
+    return next((each for each in files if each.endswith(".py") and os.path.isfile(each)), "")
+
+
 def find(name: str) -> dict[str, Any]:
     """{"modules": [...], "notes": [...], "root": folder} of a package or module.
 

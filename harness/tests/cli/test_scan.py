@@ -246,3 +246,12 @@ def test_what_else_is_wrong_with_a_configuration_is_no_matter_of_a_scan(masquera
     monkeypatch.chdir(tmp_path)
     done = masquerade("scan", "pkg", "--on", "h100")
     assert done.exit_code == 0 and "count" not in done.stdout
+
+
+def test_packages_that_are_not_there_are_told_with_who_imports_them(masquerade, tmp_path, monkeypatch) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("try:\n    import aiter\nexcept ImportError:\n    pass\n")
+    done = masquerade("scan", "pkg", "--path", str(tmp_path), "--on", "h100")
+    assert done.exit_code == 0
+    assert "not seen: aiter (rocm), imported by pkg:2 (--present aiter shows it)" in done.stdout.replace("\n", " ")
+    assert "not seen" not in masquerade("scan", "pkg", "--path", str(tmp_path), "--present", "aiter").stdout
