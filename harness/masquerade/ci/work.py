@@ -20,6 +20,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _SECONDS = 300.0  # tox may have to install plugins first
 
 
+#: Versions of Python for a job, the first that a project admits: those that torch and Triton have wheels for.
+_PYTHONS = ("3.12", "3.13", "3.11", "3.10", "3.14")
+
+
 class PlanError(ValueError):
     """A pipeline cannot be made; the message says what is missing and how to mend it."""
 
@@ -34,6 +38,30 @@ def source_of(root: Path) -> Source:
     if any((root / file).is_file() for file in ("masquerade.toml", "pyproject.toml")):
         return "contracts"
     raise PlanError(f"{root} has neither tox environments (tox.ini, tox.toml) nor contracts (masquerade.toml)")
+
+
+def python_of(root: Path) -> str:
+    """A version of Python that the project in `root` runs on, by requires-python of its pyproject.toml.
+
+    Raises: PlanError if that is none, or admits no version that is known here.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    from masquerade.machines.errors import MachineError
+    from masquerade.machines.reading import read_toml
+
+    file = root / "pyproject.toml"
+    try:
+        project = read_toml(file.read_text(encoding="utf-8"), str(file)).get("project") if file.is_file() else {}
+        wanted = project.get("requires-python", "") if isinstance(project, dict) else ""
+        admits = SpecifierSet(str(wanted))
+    except (MachineError, InvalidSpecifier, OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{file}: requires-python cannot be read: {error}; --python names a version") from None
+    for version in _PYTHONS:
+        if any(f"{version}.{patch}" in admits for patch in (0, 99)):
+            return version
+    oldest_first = ", ".join(sorted(_PYTHONS, key=lambda version: int(version.partition(".")[2])))
+    raise PlanError(f"{file}: requires-python {wanted!r} admits none of {oldest_first}; --python names a version")
 
 
 def _has_tox(root: Path) -> bool:

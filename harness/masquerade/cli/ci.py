@@ -40,7 +40,7 @@ _OPTIONS = (
                  help="An environment that needs a device: it runs where agents have one, with --require-hardware."),
     click.option("--queue", metavar="NAME", help="Buildkite's queue or GitHub's runner for all other jobs."),
     click.option("--python", "pythons", multiple=True, metavar="X.Y",
-                 help="Versions for GitHub to set up.  [default: 3.12]"),
+                 help="Versions for GitHub to set up.  [default: 3.12, or what requires-python admits]"),
     click.option("--branch", default="main", show_default=True, help="The branch whose pushes GitHub runs."),
     click.option("--schedule", metavar="CRON",
                  help="Run at these times of UTC, as cron writes them, and not for pushes. Buildkite keeps the times "
@@ -80,12 +80,11 @@ def _service(write: Callable[..., dict[str, Any]]) -> click.Command:
                 raise click.UsageError(f"--python {version!r} is no version; write it as 3.12")
         try:
             jobs, commands = _planned(Path(root), source, options)
+            pipeline = write(jobs, commands, {**options, "root": Path(root)})
         except (PlanError, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
         again = shlex.join(["masquerade", "ci", write.__name__, *_given(ctx)])
-        head = [_HEAD, f"  {again}", "Change what it is made from, not this file."]
-        text = dump(write(jobs, commands, options), head)
-        _put(text, output)
+        _put(dump(pipeline, [_HEAD, f"  {again}", "Change what it is made from, not this file."]), output)
 
     decorated: Any = click.pass_context(command)
     for option in reversed(_OPTIONS):
@@ -141,10 +140,11 @@ def _put(text: str, output: str | None) -> None:
 @_service
 def github(jobs: tuple[Job, ...], commands: Commands, options: dict[str, Any]) -> dict[str, Any]:
     """Write a workflow of GitHub Actions."""
-    from masquerade.ci import pins
+    from masquerade.ci import pins, work
     from masquerade.ci.github import pipeline
 
-    return pipeline(jobs, commands, options["pythons"] or ("3.12",), options["queue"] or pins.RUNNER, options["branch"],
+    pythons = options["pythons"] or (work.python_of(options["root"]),)
+    return pipeline(jobs, commands, pythons, options["queue"] or pins.RUNNER, options["branch"],
                     options["schedule"] or "")  # fmt: skip
 
 

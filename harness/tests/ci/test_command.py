@@ -46,6 +46,39 @@ def test_its_head_is_the_command_that_makes_it_again(ci, contracts_project, tmp_
     assert "/lazy.ops/ or /calls_1/" in made and 'python-version: "3.11\\n3.13"' in made
 
 
+@pytest.mark.parametrize(
+    ("wanted", "version"),
+    [
+        ("", "3.12"),
+        (">=3.9", "3.12"),
+        (">=3.13", "3.13"),
+        ("<3.12", "3.11"),
+        (">=3.12.4,<3.13", "3.12"),
+        ("==3.14.*", "3.14"),
+    ],
+)
+def test_github_sets_up_a_python_that_the_project_admits(ci, contracts_project, wanted, version) -> None:
+    write(contracts_project, {"pyproject.toml": f"[project]\nname = 'pkg'\nrequires-python = '{wanted}'\n"})
+    assert f'python-version: "{version}"' in ci("github", "--root", contracts_project).stdout
+    other = ci("github", "--root", contracts_project, "--python", "3.10").stdout
+    assert 'python-version: "3.10"' in other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("'>=4'", "admits none of 3.10, 3.11, 3.12, 3.13, 3.14"),
+        ("'nonsense'", "cannot be read"),
+        ("'", "cannot be read"),
+    ],
+)
+def test_a_requires_python_that_nothing_meets_is_told(ci, contracts_project, wanted, says) -> None:
+    write(contracts_project, {"pyproject.toml": f"[project]\nname = 'pkg'\nrequires-python = {wanted}\n"})
+    done = ci("github", "--root", contracts_project)
+    assert done.exit_code == 2 and says in done.stderr and "--python names a version" in done.stderr
+    assert ci("github", "--root", contracts_project, "--python", "3.12").exit_code == 0 or wanted == "'"
+
+
 def test_tox_comes_before_contracts_unless_said_otherwise(ci, tox_project) -> None:
     contract = '[[contracts]]\nname = "lazy"\nkind = "imports"\nmodules = ["pkg"]\n'
     write(tox_project, {"masquerade.toml": contract, "pkg/__init__.py": ""})
