@@ -132,6 +132,8 @@ class _Tables:
             "output": output,
             "notes": [self.text(note) for note in record.notes],
         }
+        if record.contract:
+            row["contract"] = clean(record.contract)
         if record.result is not None:
             row["result"] = self.text(repr(record.result))
         return row

@@ -105,6 +105,11 @@ def test_a_finding_stands_once_however_many_checks_have_it(check, results, devic
     assert len(group["places"]) == 50
 
 
+def test_a_check_of_a_contract_names_it(check, results) -> None:
+    data: Any = document(results([check("a", "h100"), replace(check("b", "h100"), id="imports/lazy<b>/b@h100")]))
+    assert [row.get("contract") for row in data["checks"]] == [None, "imports/lazy<b>"]
+
+
 def test_long_texts_keep_their_ends(check, results, device_init) -> None:
     loud = replace(device_init, message="m" * 10_000 + "end")
     data: Any = document(results([check("a", "h100", loud, output="o" * 10_000 + "last words")]))

@@ -142,6 +142,16 @@ def test_filters_by_platform_verdict_and_text(opened, run) -> None:
     assert page.locator(".item .what").all_text_contents() == ["aiter"]
 
 
+def test_a_contract_is_found_by_its_name_and_named(opened, check, results) -> None:
+    ours = replace(check("pkg.a", "h100"), id="imports/lazy-core/pkg.a@h100")
+    page = opened(results([ours, check("pkg.b", "h100")]))
+    page.click("#tab-matrix")
+    page.fill("#text", "LAZY-core")
+    assert page.locator(".row .name").all_text_contents() == ["pkg.a"]
+    page.locator(".row .cell").first.click()
+    assert "contract imports/lazy-core" in page.locator("#detail").inner_text()
+
+
 def test_the_keyboard_reaches_everything(opened, run) -> None:
     page = opened(run)
     page.keyboard.press("/")

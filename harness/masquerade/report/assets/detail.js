@@ -23,6 +23,7 @@ function cellDetail(row, machine) {
   const { id, platform, arch } = run.machines[machine];
   return row.cells[machine].flatMap((check) => [
     h("h2", {}, row.name),
+    check.contract && h("p", { class: "under" }, `contract ${check.contract}`),
     h("p", { class: "under" }, `${check.action} on ${id} (${platform}, ${arch}), ${check.seconds} s; touch of the device: ${check.touch}`),
     badge(check.verdict, check.failed),
     check.findings.map((at) => findingDetail(run.findings[at], [run.findings[at].message])),

@@ -45,7 +45,8 @@ function haystack(thing, ...findings) {
       const blame = lineOf(finding.blame);
       return [finding.kind, finding.what, blame ? blame.where : "", textOf(finding.message)];
     });
-    thing.haystack = [thing.name || "", ...words].join("\n").toLowerCase();
+    const contracts = (thing.cells || []).flatMap((cell) => cell.map((check) => check.contract || ""));
+    thing.haystack = [thing.name || "", ...new Set(contracts), ...words].join("\n").toLowerCase();
   }
   return thing.haystack;
 }
