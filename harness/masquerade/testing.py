@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from masquerade import machines
@@ -14,8 +14,9 @@ from masquerade.report.text import clean, last_lines
 from masquerade.stage.findings import NOBODY
 
 if TYPE_CHECKING:
+    from masquerade.contracts.owners import ProjectOwners
     from masquerade.machines import Machine
-    from masquerade.stage import Finding, Record, Stage
+    from masquerade.stage import Check, Finding, Record, Stage
 
 __all__ = ["close", "ensure_lazy", "explain", "shared_stage"]
 
@@ -65,12 +66,14 @@ def ensure_lazy(
     """Assert that importing `module` on `machine` executes none of `forbidden` and nothing that another platform owns.
 
     forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; without it the known
-    vendor packages, and what the project's configuration names. path: folders for the module's sys.path; those of this
-    process below the working directory without it. Other options are those of Stage.run.
+    vendor packages, and what the configuration names that is nearest to the calling file. path: folders for the
+    module's sys.path; those of this process below the working directory without it. Other options are those of
+    Stage.run.
 
     Gives the record. Raises AssertionError, which names each module that was executed, the line that did it and the
     imports that led there; also when the import fails or ends the process. Raises ValueError for a name that its
-    package lacks, and for one of the standard library: masquerade uses that itself and cannot see who else does.
+    package lacks, and for one of the standard library: masquerade uses that itself and cannot see who else does;
+    masquerade.contracts.ConfigurationError for owners of the configuration that cannot be, or that their package lacks.
     """
     __tracebackhide__ = True
     from masquerade.contracts import project_owners
@@ -80,13 +83,15 @@ def ensure_lazy(
             raise ValueError(
                 f"forbidden={name!r}: the standard library is loaded beside every module; it cannot be watched"
             )
-    owners = project_owners().all() if owners is None else owners
-    watched = {owner: tuple(name for name in names if name not in forbidden) for owner, names in owners.items()}
-    vendors = {name.partition(".")[0] for names in owners.values() for name in names}
+    project = project_owners(_folder_of(sys._getframe(1))) if owners is None else None
+    every = project.all() if project is not None else owners or {}
+    watched = {owner: tuple(name for name in names if name not in forbidden) for owner, names in every.items()}
+    vendors = {name.partition(".")[0] for names in every.values() for name in names}
     # What torch itself imports is loaded where torch is: only a stage without it sees that executed.
     preloaded = {name.partition(".")[0] for name in forbidden} <= vendors
     stage = shared_stage(torch=preloaded)
-    _refuse_misnamed(stage, module, machine, owners={**owners, NOBODY: forbidden}, path=path, **options)
+    asked = _asked(stage, module, machine, owners={**every, NOBODY: tuple(forbidden)}, path=path, **options)
+    _refuse_misnamed(stage, asked, forbidden, owners or {}, project)
     record = stage.run(module, machine, owners={**watched, NOBODY: tuple(forbidden)}, path=path, **options)
     kinds = ("forbidden-import", "import-error", "crash", "exit", "timeout")
     broken = [finding for finding in record.findings if finding.kind in kinds]
@@ -98,7 +103,13 @@ def ensure_lazy(
     return record
 
 
-def _refuse_misnamed(
+def _folder_of(frame: FrameType) -> str:
+    """The folder of the code that calls, where it is a file; else the working directory."""
+    file = frame.f_code.co_filename
+    return os.path.dirname(os.path.abspath(file)) if os.path.isfile(file) else "."
+
+
+def _asked(
     stage: Stage,
     module: str,
     machine: str | Machine,
@@ -108,16 +119,32 @@ def _refuse_misnamed(
     present: Sequence[str] = (),
     stand_ins: Mapping[str, str] = MappingProxyType({}),
     **others: Any,
-) -> None:
-    """Raises ValueError for names whose package lacks them: that they were not executed would say nothing."""
-    from masquerade.stage.check import Check
-    from masquerade.stage.owners import asked_of, missing
+) -> Check:
+    """What tells which modules are there: the check that is to be made, without what does not bear on that."""
+    from masquerade.stage import Check
 
     on = machines.resolve(machine) if isinstance(machine, str) else machine
     folders = tuple(os.fspath(folder) for folder in path) or stage.path
-    check = Check(module, on, owners=owners, path=folders, present=tuple(present), stand_ins=stand_ins)
-    if wrong := missing({name for names in owners.values() for name in names}, [check], asked_of(stage.discover)):
-        raise ValueError("\n".join(wrong.values()))
+    return Check(module, on, owners=owners, path=folders, present=tuple(present), stand_ins=stand_ins)
+
+
+def _refuse_misnamed(
+    stage: Stage,
+    asked: Check,
+    forbidden: Sequence[str],
+    owners: Mapping[str, Sequence[str]],
+    project: ProjectOwners | None,
+) -> None:
+    """Raises ValueError for names whose package lacks them: that they were not executed would say nothing."""
+    from masquerade.stage.owners import asked_of, missing
+
+    modules = asked_of(stage.discover)
+    named = {name: f"owners[{platform!r}]" for platform, names in owners.items() for name in names}
+    named |= {name: f"forbidden={name!r}" for name in forbidden}
+    if wrong := missing(named, [asked], modules):
+        raise ValueError("\n".join(f"{named[name]}: {mend}" for name, mend in wrong.items()))
+    if project is not None:
+        project.refuse_missing([asked], modules)
 
 
 def explain(record: Record, title: str = "") -> str:

@@ -135,7 +135,7 @@ MORE = (
     Mutant(
         "the code of a decorator is blamed",
         "stage/blame.py",
-        "        if decorator_at(frame) in _decorator_lines(frame.file):",
+        "        if places.at(frame) in _decorator_lines(frame.file):",
         "        if False:",
         "stage/test_blame.py",
         "decorator",

@@ -91,6 +91,7 @@ class Run:
                 for record in records:
                     self.records.append(record)
                     advance(record)
+            self.notes += told(unseen(checks, self.records, stage.discover))
         except KeyboardInterrupt as stop:
             self.interrupted = True
             self.status = status_of(stop)
@@ -99,7 +100,6 @@ class Run:
         else:
             if len(self.records) != self.planned:
                 self.failure = f"{len(self.records)} records came from {self.planned} checks"
-            self.notes += told(unseen(checks, self.records, stage.facts.get("path") or (), stage.discover))
 
     def results(self) -> Results:
         from masquerade.report.results import MachineColumn, Results

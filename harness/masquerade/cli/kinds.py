@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 else:
     ParamType = click.ParamType  # takes no parameter in older releases of click
 
-PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
-#: Owner of what is nobody's: `--owner any=pynvml` takes a module, or a part of one, away from its platform.
-ANY = "any"
-
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -64,9 +60,11 @@ class Owner(ParamType):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[str, ...]]:
+        from masquerade.machines.owners import OWNERS
+
         platform, _, listed = value.partition("=")
-        if platform not in (*PLATFORMS, ANY):
-            self.fail(f"{platform!r} is no platform; {meant(platform, (*PLATFORMS, ANY))}", param, ctx)
+        if platform not in OWNERS:
+            self.fail(f"{platform!r} is no platform; {meant(platform, OWNERS)}", param, ctx)
         modules = tuple(words(listed))
         if not modules:
             self.fail(

@@ -44,14 +44,15 @@ def run(
     from masquerade.contracts import project_owners
 
     ports: Ports = ctx.obj or Real()
-    conditions = conditions.after(project_owners().words)
+    project = project_owners()
+    conditions = conditions.after(project.words)
     chosen = resolved(machine, "--as", conditions)
     if len(chosen) > 1:
         raise click.UsageError(f"--as takes one machine, not {len(chosen)}")
     started = time.monotonic()
     outcome = ports.run_as(machine=chosen[0], command=command, levels=reporting.levels, **conditions.as_arguments())
     results = _results(chosen[0], outcome.record, reporting, time.monotonic() - started)
-    results = replace(results, roots=conditions.path)
+    results = replace(results, roots=conditions.path, notes=project.notes)
     _tell(results)
     write_all(reporting.targets, results, log=sys.stderr)
     raise click.exceptions.Exit(outcome.exit_status)

@@ -11,6 +11,7 @@ from masquerade.contracts import kinds
 from masquerade.contracts.settings import Keys, setting
 from masquerade.machines import Machine, default_owners, install, resolve
 from masquerade.machines.owners import reassign
+from masquerade.machines.schema import PLATFORMS
 from masquerade.stage.check import Check
 from masquerade.stage.record import Level, default_levels
 
@@ -35,7 +36,7 @@ def _stand_ins(base: Mapping[str, str], own: Mapping[str, str | None]) -> dict[s
 
 
 def _platforms() -> tuple[Machine, ...]:
-    return tuple(resolve(name) for name in kinds.PLATFORMS)
+    return tuple(resolve(name) for name in PLATFORMS)
 
 
 def with_packages(machine: Machine, present: Iterable[str], absent: Iterable[str]) -> Machine:

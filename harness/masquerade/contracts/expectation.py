@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from masquerade.contracts.kinds import PLATFORMS, table_of
+from masquerade.contracts.kinds import table_of
 from masquerade.contracts.settings import Keys, Kind, Place, hint
 from masquerade.machines import Machine
+from masquerade.machines.schema import PLATFORMS
 
 T = TypeVar("T")
 

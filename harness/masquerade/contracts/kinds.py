@@ -13,12 +13,10 @@ from masquerade import machines
 from masquerade.contracts.errors import Problem
 from masquerade.contracts.settings import Kind, Place, WrongError, attempt, hint, read, spoken
 from masquerade.machines import HERE, Machine, MachineError, UnknownMachineError
-from masquerade.machines.owners import ANY
+from masquerade.machines.owners import OWNERS
 from masquerade.stage.record import SEVERITY, Level
 
 T = TypeVar("T")
-
-PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 
 _PART = r"[^\W\d]\w*"
 _MODULE = rf"{_PART}(?:\.{_PART})*"
@@ -158,7 +156,7 @@ def _owned(value: Any, place: Place) -> str:
     return name
 
 
-owners: Kind[dict[str, tuple[str, ...]]] = table_of(list_of(_owned), one_of(*PLATFORMS, ANY))
+owners: Kind[dict[str, tuple[str, ...]]] = table_of(list_of(_owned), one_of(*OWNERS))
 
 
 def _stand_in(value: Any, place: Place) -> str | None:

@@ -6,7 +6,7 @@ One of a module that is not there is a mistake, with its line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from masquerade.contracts import kinds, locate
@@ -23,11 +23,15 @@ Places = Mapping[str, Sequence[Place]]
 
 @dataclass(frozen=True)
 class ProjectOwners:
-    """What the `[owners]` of the configuration `file` says: (platform, modules), and the places of each module."""
+    """What the `[owners]` of the configuration `file` says: (platform, modules), and the places of each module.
+
+    `standing` are the modules that its stand-ins and `present` speak of: these may be owned, though they are not there.
+    """
 
     file: str = ""
     words: tuple[tuple[str, tuple[str, ...]], ...] = ()
     places: Places = field(default_factory=dict)
+    standing: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -40,6 +44,7 @@ class ProjectOwners:
 
     def refuse_missing(self, checks: Iterable[Check], modules: Modules) -> None:
         """Raises ConfigurationError, with the lines, for modules whose package lacks them."""
+        checks = (replace(check, present=(*check.present, *self.standing)) for check in checks)
         if problems := list(_problems(self.places, checks, modules)):
             raise ConfigurationError(problems)
 
@@ -47,17 +52,25 @@ class ProjectOwners:
 def project_owners(start: Path | str = ".") -> ProjectOwners:
     """The owners of the nearest configuration in `start` and the folders above it; none where there is none.
 
-    Nothing else of it is read. Raises ConfigurationError for owners that cannot be.
+    Raises ConfigurationError for owners that cannot be, for a file that is no TOML, and for two files in one folder.
+    What else is wrong with the configuration is for those who ask for its contracts.
     """
-    found = locate.looked_for(Path(start))
+    try:
+        found = locate.looked_for(Path(start))
+    except FileNotFoundError:  # the working directory is gone
+        found = None
     if found is None:
         return ProjectOwners()
-    document, tables = locate.opened(found)
-    named = tables.get("owners", {}) if isinstance(tables, Mapping) else {}
-    owners = attempt(kinds.owners, named, Place(document).at("owners"))
+    document, settings = locate.opened(found)
+    tables = settings if isinstance(settings, Mapping) else {}
+    place = Place(document)
+    owners = attempt(kinds.owners, tables.get("owners", {}), place.at("owners"))
     if owners is None or document.problems:
         raise ConfigurationError(document.problems)
-    return ProjectOwners(shown(document.file), tuple(owners.items()), document.owned)
+    stand_ins = attempt(kinds.stand_ins, tables.get("stand-ins", {}), place.at("stand-ins")) or {}
+    standing = (name for name, adapter in stand_ins.items() if adapter is not None)
+    present = attempt(kinds.list_of(kinds.module), tables.get("present", []), place.at("present")) or ()
+    return ProjectOwners(shown(document.file), tuple(owners.items()), document.owned, (*standing, *present))
 
 
 def misnamed(contracts: Sequence[Contract], discover: Discover) -> Iterator[Problem]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from .schema import PLATFORMS
+
 #: The owner of what may run on every platform; it takes a part out of a package that a platform owns.
 ANY = "any"
+
+#: Who may own a module.
+OWNERS = (*PLATFORMS, ANY)
 
 Owners = Mapping[str, Sequence[str]]
 
@@ -21,8 +26,8 @@ def reassign(owners: Owners, words: Iterable[tuple[str, Sequence[str]]]) -> dict
 def told_missing(module: str, owners: Owners, option: str) -> str:
     """What to know of a module that is not there, if a platform owns it by this name; "" of others.
 
-    `option` is what makes it present, with {} for its name. Of what is missing below it that would say nothing: it is
-    there itself.
+    `option` is what makes it present, with {} for its name. A module missing below an owned package is not told: the
+    package itself is there.
     """
     platform = next((each for each, names in owners.items() if each != ANY and module in names), "")
     says = f"{module} belongs to {platform} and is not there: {option.format(module)} shows who executes it"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from masquerade import machines
 from masquerade.machines import MachineError
 from masquerade.machines.errors import UnknownMachineError
-from masquerade.machines.owners import ANY
+from masquerade.pytest_plugin import owners
+
+if TYPE_CHECKING:
+    from masquerade.stage.check import Check
 
 #: The argument that holds the machine's name; a fixture of this name gives the machine.
 ARGUMENT = "masquerade_machine"
@@ -21,11 +24,8 @@ TIMEOUT = 300.0
 
 PROBLEMS: pytest.StashKey[list[str]] = pytest.StashKey()
 
-#: The owners for marks that name none.
-_OWNERS: pytest.StashKey[Mapping[str, Any]] = pytest.StashKey()
-
-#: Who may own a module.
-OWNERS = ("cuda", "rocm", "xpu", "cpu", ANY)
+#: Why a worker of pytest-xdist runs no marked test.
+REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 _TEXTS = "a list of names"
 _OPTIONS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -66,21 +66,52 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def check(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Raises pytest.UsageError that lists every mark that is wrong, or what is wrong with the project's owners."""
-    problems = config.stash.get(PROBLEMS, [])
+    """Raises pytest.UsageError that lists every mark that is wrong, and what is wrong with the project's owners.
+
+    A worker of pytest-xdist, which would be lost with what it says, keeps that for each of its tests.
+    """
     marks = {item: mark for item in items if (mark := item.get_closest_marker("machine"))}
+    problems = [*config.stash.get(PROBLEMS, []), *_without_a_machine_each(marks)]
+    told = "\n".join(dict.fromkeys(problems or _owners_of_projects(marks)))
+    if told and hasattr(config, "workerinput"):
+        config.stash[REFUSED] = told
+    elif told:
+        raise pytest.UsageError(told)
+
+
+def _without_a_machine_each(marks: Mapping[pytest.Item, pytest.Mark]) -> Iterator[str]:
+    """What is wrong with the marks of tests that were not parametrized."""
     for item, mark in marks.items():
         if hasattr(item, "callspec"):
             continue
         told = _problems(mark)
         if not told and len(mark.args) > 1:
             told = ["this kind of test cannot be parametrized; name one machine"]
-        problems += [f"{item.nodeid}: @pytest.mark.machine: {problem}" for problem in told]
-    if problems:
-        raise pytest.UsageError("\n".join(dict.fromkeys(problems)))
-    silent = dict.fromkeys(name for mark in marks.values() if "owners" not in mark.kwargs for name in mark.args)
-    if silent:
-        config.stash[_OWNERS] = _project_owners(config.rootpath, [machines.resolve(name) for name in silent])
+        yield from (f"{item.nodeid}: @pytest.mark.machine: {problem}" for problem in told)
+
+
+def _owners_of_projects(marks: Mapping[pytest.Item, pytest.Mark]) -> Iterator[str]:
+    """What is wrong with the owners of configurations, which count for marks that name none."""
+    from masquerade.contracts import ConfigurationError
+
+    silent = {
+        (item.path.parent, str((mark.args, mark.kwargs))): mark
+        for item, mark in marks.items()
+        if "owners" not in mark.kwargs
+    }
+    asked: dict[str, list[Check]] = {}
+    projects = {}
+    for (folder, _), mark in silent.items():
+        try:
+            project = owners.of_project(folder)
+        except ConfigurationError as error:
+            yield str(error)
+            continue
+        projects[project.file] = project
+        every = project.all()
+        asked.setdefault(project.file, []).extend(replace(check, owners=every) for check in _disguised(mark))
+    for file, project in projects.items():
+        yield from owners.misnamed_in(project, asked[file])
 
 
 def plan(item: pytest.Item) -> Plan:
@@ -90,10 +121,10 @@ def plan(item: pytest.Item) -> Plan:
     callspec = getattr(item, "callspec", None)
     name = callspec.params[ARGUMENT] if callspec else mark.args[0]
     options = mark.kwargs
-    owners = options.get("owners")
+    named = options.get("owners")
     return Plan(
         machines.resolve(name),
-        item.config.stash[_OWNERS] if owners is None else owners,
+        owners.of_project(item.path.parent).all() if named is None else named,
         options.get("env", {}),
         tuple(options.get("present", ())),
         tuple(options.get("absent", ())),
@@ -115,9 +146,7 @@ def _problems(mark: pytest.Mark) -> list[str]:
             out.append(f"{key}={value!r} must be {told}")
     if out:
         return out
-    owners = mark.kwargs.get("owners", {})
-    out += _wrong_owners(owners)
-    resolved = []
+    out += owners.wrong(mark.kwargs.get("owners", {}))
     for name in mark.args:
         if not isinstance(name, str):
             out.append(f"{name!r} is no machine's name")
@@ -125,48 +154,19 @@ def _problems(mark: pytest.Mark) -> list[str]:
         try:
             machine = machines.resolve(name)
             if mark.kwargs.get("present") or mark.kwargs.get("absent"):
-                machine = machines.install(machine, mark.kwargs.get("present", ()), mark.kwargs.get("absent", ()))
-            resolved.append(machine)
+                machines.install(machine, mark.kwargs.get("present", ()), mark.kwargs.get("absent", ()))
         except (UnknownMachineError, MachineError, ValueError) as error:
             out.append(str(error))
-    return out or [f"owners: {mend}" for mend in _misnamed(owners, resolved)]
+    return out or list(owners.misnamed(mark.kwargs.get("owners", {}), _disguised(mark)))
 
 
-def _project_owners(root: Path, on: Sequence[machines.Machine]) -> Mapping[str, Any]:
-    """Those that come with masquerade, and those of the root folder's configuration."""
-    from masquerade.contracts import ConfigurationError, project_owners
+def _disguised(mark: pytest.Mark) -> Iterator[Check]:
+    """What a mark asks for, as checks without a subject: on each of its machines, with the packages that it names."""
     from masquerade.stage.check import Check
 
-    try:
-        project = project_owners(root)
-        project.refuse_missing([Check("", machine, owners=project.all()) for machine in on], _modules)
-    except ConfigurationError as error:
-        raise pytest.UsageError(str(error)) from None
-    return project.all()
-
-
-def _wrong_owners(owners: Mapping[Any, Any]) -> Iterator[str]:
-    """What is wrong with the words that owners are named by."""
-    for platform, names in owners.items():
-        if platform not in OWNERS:
-            yield f"owners: {platform!r} is no platform; {', '.join(OWNERS)} own modules"
-        elif not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            yield f"owners[{platform!r}]={names!r} must be {_TEXTS}"
-
-
-def _misnamed(owners: Mapping[str, Sequence[str]], on: Iterable[machines.Machine]) -> Iterable[str]:
-    """Why nothing would be found of modules that are named: their package is there, and lacks them."""
-    if not owners:
-        return ()
-    from masquerade.stage.check import Check
-    from masquerade.stage.owners import missing
-
-    named = {name for names in owners.values() for name in names}
-    return missing(named, [Check("", machine, owners=owners) for machine in on], _modules).values()
-
-
-def _modules(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The modules of a package that this process would find."""
-    from masquerade.stage import discovery
-
-    return discovery.names(name)
+    present, absent = mark.kwargs.get("present", ()), mark.kwargs.get("absent", ())
+    for name in mark.args:
+        machine = machines.resolve(name)
+        if present or absent:
+            machine = machines.install(machine, present, absent)
+        yield Check("", machine, owners=mark.kwargs.get("owners", {}))

@@ -16,7 +16,7 @@ from typing import IO, Any
 import pytest
 
 from masquerade.pytest_plugin import child, entries, preloaded
-from masquerade.pytest_plugin.machine_mark import TIMEOUT, Plan, plan
+from masquerade.pytest_plugin.machine_mark import REFUSED, TIMEOUT, Plan, plan
 from masquerade.pytest_plugin.outcomes import complete, made
 from masquerade.pytest_plugin.verdict import Verdict
 from masquerade.stage import Check, Record, StageError, SubjectError, disguise, log, supervise
@@ -43,6 +43,10 @@ def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
 
 
 def _reports(item: pytest.Item) -> Iterator[Any]:
+    refused = item.config.stash.get(REFUSED, "")
+    if refused:
+        yield from _broken(item, refused)
+        return
     chosen = plan(item)
     loaded = preloaded.complaint(item, chosen)
     if loaded:

@@ -13,7 +13,9 @@ Locate = Callable[[str], "str | None"]
 
 
 def placed(results: Results, locate: Locate) -> Results:
-    """The results with each file of the repository by its path in there; what lies elsewhere keeps its name."""
+    """The results with the blamed lines and the chains of findings, and the lines of contracts, by the paths of files
+    in the repository; what lies elsewhere keeps its name.
+    """
     known: dict[str, str] = {}
 
     def path(file: str) -> str:

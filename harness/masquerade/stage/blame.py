@@ -8,13 +8,15 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from masquerade.stage.places import INNOCENT
 from masquerade.stage.record import Line
 from masquerade.stage.sources import parsed
+
+_CALLS_NOTHING = (ast.arguments, ast.arg, ast.Constant, ast.Name, ast.expr_context)
 
 #: Larger sources are neither quoted nor parsed for decorators.
 _PARSED = 8 * 1024 * 1024
@@ -52,13 +54,19 @@ class Places:
     """Which files are whose.
 
     subject: folders or files of the subject's top-level package. path: sys.path, for relative names.
-    torch: the folder of torch, or "". stdlib: folders of the standard library.
+    torch: folders of torch; a command may have several. stdlib: folders of the standard library. python: the version
+    that ran the code.
     """
 
     subject: tuple[str, ...]
     path: tuple[str, ...] = ()
-    torch: str = ""
+    torch: tuple[str, ...] = ()
     stdlib: tuple[str, ...] = ()
+    python: str = ""
+
+    @cached_property
+    def _torch(self) -> tuple[str, ...]:
+        return tuple(folder + os.sep for folder in self.torch)
 
     def in_subject(self, file: str) -> bool:
         return any(file == place or file.startswith(place.rstrip(os.sep) + os.sep) for place in self.subject)
@@ -71,7 +79,7 @@ class Places:
         return stack[first:]
 
     def in_torch(self, file: str) -> bool:
-        return bool(self.torch) and file.startswith(self.torch + os.sep)
+        return file.startswith(self._torch)
 
     def in_stdlib(self, file: str) -> bool:
         if file.startswith("<frozen"):
@@ -81,7 +89,7 @@ class Places:
 
     def beside_torch(self, file: str, package: str = "") -> bool:
         """Whether a file lies in the folder of packages that torch is installed in, or in this one of them."""
-        return bool(self.torch) and file.startswith(os.path.join(os.path.dirname(self.torch), package, ""))
+        return any(file.startswith(os.path.join(os.path.dirname(torch), package, "")) for torch in self.torch)
 
     def in_triton(self, file: str) -> bool:
         return self.beside_torch(file, "triton")
@@ -94,8 +102,13 @@ class Places:
                 return file[len(root.rstrip(os.sep)) + 1 :]
         return file
 
+    def at(self, frame: Frame) -> int:
+        """The line of a frame. Where a decorator is used, Python 3.10 names the line of the `def`: the decorator's."""
+        old = self.python.startswith("3.10.")
+        return _plain_heads(frame.file).get(frame.line, frame.line) if old and frame.function else frame.line
+
     def line(self, frame: Frame) -> Line:
-        line = decorator_at(frame)
+        line = self.at(frame)
         return Line(self.relative(frame.file), line, source_line(frame.file, line), frame.module)
 
 
@@ -149,24 +162,18 @@ def _decorator_lines(file: str) -> frozenset[int]:
 
 
 @lru_cache(maxsize=256)
-def _plain_heads(file: str) -> Mapping[int, tuple[str, int]]:
-    """The line of each `def` that has one decorator, and a head that calls nothing -> its name and decorator line."""
+def _plain_heads(file: str) -> Mapping[int, int]:
+    """The line of each `def` that has one decorator, and nothing else in it that calls anything -> the decorator's."""
     tree = tree_of(file)
     return {
-        node.lineno: (node.name, node.decorator_list[0].lineno)
+        node.lineno: node.decorator_list[0].lineno
         for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and len(node.decorator_list) == 1
-        and all(isinstance(part, (ast.arguments, ast.arg, ast.Constant, ast.Name, ast.expr_context, type(None)))
+        and node.body[0].lineno > node.lineno
+        and all(isinstance(part, _CALLS_NOTHING)
                 for head in (node.args, node.returns) for part in (ast.walk(head) if head else ()))
     }  # fmt: skip
-
-
-def decorator_at(frame: Frame) -> int:
-    """The line of a frame. Where a decorator is used, Python 3.10 has the line of the `def`: the decorator's own."""
-    name, line = _plain_heads(frame.file).get(frame.line, (frame.function, frame.line))
-    # A function may have its body in this line, and a place without a function is no frame.
-    return frame.line if frame.function in ("", name) else line
 
 
 @lru_cache(maxsize=256)
@@ -195,7 +202,7 @@ def blamed(stack: Sequence[Frame], places: Places) -> Frame | None:
     if not own:
         return None
     for frame in reversed(own[:-1]):
-        if decorator_at(frame) in _decorator_lines(frame.file):
+        if places.at(frame) in _decorator_lines(frame.file):
             return frame
     return own[-1]
 

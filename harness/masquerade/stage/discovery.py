@@ -100,15 +100,23 @@ def _locate(name: str, path: Sequence[str] | None = None) -> tuple[list[str], st
     return folders, file
 
 
-def names(name: str, path: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names of a package's modules, or of the module alone; none where it is not there.
+def there(name: str, path: Sequence[str] | None = None) -> bool:
+    """Whether there is such a module in these folders, or without them where this interpreter looks."""
+    return _locate(name, path) != ([], "")
 
-    path: the folders to look in; where this interpreter looks without it.
-    """
-    folders, file = _locate(name, path)
+
+def names(name: str, path: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names of a package's modules, or of the module alone; none where it is not there."""
+    return tuple(_modules(name, *_locate(name, path), {}))
+
+
+def _modules(name: str, folders: Sequence[str], file: str, notes: dict[str, None]) -> dict[str, None]:
+    # A module may have a source and a compiled file, and a namespace package several folders.
+    modules = {name: None} if folders or file else {}
     seen: set[str] = set()
-    below = (inner for folder in folders for inner in _below(folder, name, {}, seen))
-    return tuple(dict.fromkeys((name, *below))) if folders or file else ()
+    for folder in folders:
+        modules.update(dict.fromkeys(_below(folder, name, notes, seen)))
+    return modules
 
 
 def source(name: str, path: Sequence[str] | None = None) -> str:
@@ -127,11 +135,7 @@ def find(name: str) -> dict[str, Any]:
     if not folders and not file:
         return {"modules": [], "notes": [], "root": "", **_instead(name)}
     notes: dict[str, None] = {}
-    # A module may have a source and a compiled file, and a namespace package several folders.
-    modules = {name: None}
-    seen: set[str] = set()
-    for folder in folders:
-        modules.update(dict.fromkeys(_below(folder, name, notes, seen)))
+    modules = _modules(name, folders, file, notes)
     root = folders[0] if folders else file
     for _ in name.split("."):
         root = os.path.dirname(root)

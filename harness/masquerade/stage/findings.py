@@ -114,7 +114,8 @@ class Judge:
                 break
         path = (*self.context.path, *facts.get("path", ()))
         kind = CommandPlaces if self.context.action == "run" else Places
-        return kind(subject, path, facts.get("torch_folder", ""), tuple(facts.get("stdlib", ())))
+        torch, stdlib = tuple(facts.get("torch_folders", ())), tuple(facts.get("stdlib", ()))
+        return kind(subject, path, torch, stdlib, facts.get("python", ""))
 
     def record(self) -> Record:
         findings = [*self._from_events()]

@@ -15,8 +15,9 @@ Modules = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 
 
 def asked_of(discover: Discover) -> Modules:
-    """What a stage finds."""
+    """What a stage finds, each asked for once."""
 
+    @cache
     def modules(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
         try:
             return discover(name, path).modules
@@ -35,7 +36,6 @@ def missing(names: Collection[str], checks: Iterable[Check], modules: Modules) -
     if not names:
         return {}
 
-    modules = cache(modules)
     shipped = {name for listed in default_owners().values() for name in listed}
     there: dict[str, bool] = {}
     said: dict[str, str] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def where_things_lie() -> dict[str, Any]:
-    """Folders of the standard library and of torch ("" without it), and sys.path. Imports nothing."""
+    """The version, folders of the standard library and of torch, if it is there, and sys.path. Imports nothing."""
     paths = sysconfig.get_paths()
     try:
         spec = importlib.util.find_spec("torch")
@@ -20,7 +20,8 @@ def where_things_lie() -> dict[str, Any]:
         spec = None
     origin = spec.origin if spec is not None else None
     return {
-        "torch_folder": os.path.dirname(origin) if origin else "",
+        "python": sys.version.split()[0],
+        "torch_folders": [os.path.dirname(origin)] if origin else [],
         "stdlib": sorted({paths["stdlib"], paths["platstdlib"]}),
         "path": [entry for entry in sys.path if isinstance(entry, str)],
     }

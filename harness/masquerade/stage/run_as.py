@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
@@ -78,6 +78,15 @@ class _Run:
     folder: str
     owners: Mapping[str, Sequence[str]]
     levels: Mapping[str, Level] = field(default_factory=default_levels)
+    #: Where it was started: the command may remove the folder.
+    where: str = field(default_factory=lambda: _here())
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
 
 
 def _environment(
@@ -235,7 +244,7 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
     if not processes:
         notes.append("no Python process of the command wore the disguise")
     facts = _facts(parsed)
-    notes += _misnamed(run, facts.get("path", ()))
+    notes += _misnamed(run, facts["path"])
     subject = shlex.join(run.command)
     context = Context(
         id=f"run:{subject}@{run.machine.id}",
@@ -262,7 +271,8 @@ def _result(run: _Run, status: int, timed_out: bool, seconds: float, timeout: fl
 
 def _misnamed(run: _Run, path: Sequence[str]) -> Iterator[str]:
     """A sentence for each module that an owner was named for, where its package, as the command found it, lacks it."""
-    folders = (*path, os.getcwd())  # a script's own folder, or the one here, comes into sys.path after it was told
+    # A script's own folder, or the one here, comes into sys.path after it was told.
+    folders = (*path, *([run.where] if run.where else []))
     named = {name for names in run.owners.values() for name in names}
     asked = Check("", run.machine, owners=run.owners)
     for name, mend in missing(named, [asked], lambda name, _: discovery.names(name, folders)).items():
@@ -270,8 +280,17 @@ def _misnamed(run: _Run, path: Sequence[str]) -> Iterator[str]:
 
 
 def _facts(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where torch and the standard library lie, as the processes themselves said when they joined."""
-    for event in events:
-        if event["kind"] == "joined" and isinstance(event.get("facts"), dict):
-            return dict(event["facts"])
-    return {}
+    """Where torch and the standard library lie, as the processes themselves said when they joined.
+
+    They may be of several environments, as those of a launcher are.
+    """
+    told = [event["facts"] for event in events if event["kind"] == "joined" and isinstance(event.get("facts"), dict)]
+    listed = ("torch_folders", "stdlib", "path")
+    found: dict[str, Any] = {name: list(dict.fromkeys(_texts(facts.get(name) for facts in told))) for name in listed}
+    return {**found, "python": next(_texts([[facts.get("python")] for facts in told]), "")}
+
+
+def _texts(lists: Iterable[Any]) -> Iterator[str]:
+    """The texts in lists that a process wrote."""
+    for each in lists:
+        yield from (text for text in (each if isinstance(each, list) else ()) if isinstance(text, str))

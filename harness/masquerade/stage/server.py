@@ -66,7 +66,6 @@ def preload(wanted: bool = True) -> dict[str, Any]:
     disguise.load()
     child.forget_exits()  # here, so that children share what it changes
     return {
-        "python": platform.python_version(),
         "executable": sys.executable,
         "system": platform.system(),
         "torch": torch_version,

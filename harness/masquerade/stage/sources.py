@@ -11,6 +11,15 @@ _ONE_AT_A_TIME = threading.Lock()
 _ATTEMPTS = 5
 
 
+def imported(statement: ast.AST) -> list[str]:
+    """The modules that a statement may import, by their absolute names; of `from a import b` both a and a.b."""
+    if isinstance(statement, ast.Import):
+        return [alias.name for alias in statement.names]
+    if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+        return [statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)]
+    return []
+
+
 def parsed(source: str | bytes) -> ast.Module | None:
     """The syntax tree of a source; None for one that Python cannot parse.
 

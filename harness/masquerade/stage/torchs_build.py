@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from masquerade.stage.blame import Frame, Places, frames, tree_of
+from masquerade.stage.sources import imported
 
 Event = Mapping[str, Any]
 
@@ -62,15 +63,11 @@ def _importing(stack: Sequence[Frame], places: Places) -> Frame | None:
 
 @lru_cache(maxsize=256)
 def _imports(file: str) -> tuple[tuple[int, int, str], ...]:
-    """(first line, last line, module) of each import statement of a file; of `from a import b` both a and a.b."""
+    """(first line, last line, module) of each import statement of a file."""
     tree = tree_of(file)
-    found: list[tuple[int, int, str]] = []
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        found += [(node.lineno, node.end_lineno or node.lineno, name) for name in names]
-    return tuple(found)
+    return tuple(
+        (node.lineno, node.end_lineno or node.lineno, name)
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in imported(node)
+    )

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 from masquerade.machines.owners import ANY
 from masquerade.machines.packages import MANAGEMENT
 from masquerade.stage import discovery
-from masquerade.stage.check import Check, SubjectError
+from masquerade.stage.check import Check, Discovery, SubjectError
 from masquerade.stage.record import Record
-from masquerade.stage.sources import parsed
+from masquerade.stage.sources import imported, parsed
 from masquerade.stage.standins import Discover
 
 #: Modules that a sentence names. A package that is meant for one platform has hundreds.
@@ -44,8 +45,8 @@ class Unseen:
         return f"{self.package} ({self.platform}), imported by {some}{' and more' * (len(self.places) > _MOST)}"
 
 
-def unseen(checks: Iterable[Check], records: Iterable[Record], path: Sequence[str], discover: Discover) -> list[Unseen]:
-    """The packages of owners that no check has, though modules of theirs import them; `path` is the server's sys.path.
+def unseen(checks: Iterable[Check], records: Iterable[Record], discover: Discover) -> list[Unseen]:
+    """The packages of owners that no check has, though modules of theirs import them.
 
     Modules whose import failed for want of a package are left out. Of a package that the user gives to or takes from a
     machine nothing is said, nor of the machine here. Reads sources, and imports nothing.
@@ -53,53 +54,58 @@ def unseen(checks: Iterable[Check], records: Iterable[Record], path: Sequence[st
     disguised = [check for check in checks if check.machine.platform != "here"]
     owned = dict(_candidates(disguised))
     wanted = sorted(name for name in owned if not any(_has(check, name) for check in disguised))
-    failed = {(record.subject, finding.missing) for record in records for finding in record.findings if finding.missing}
+    failed = {
+        (record.subject.partition(":")[0], finding.missing)
+        for record in records
+        for finding in record.findings
+        if finding.missing
+    }
     modules = {(check.subject.partition(":")[0], check.path): None for check in disguised} if wanted else {}
+
+    @cache
+    def found(name: str, path: tuple[str, ...]) -> Discovery | None:
+        try:
+            return discover(name, path)
+        except SubjectError:
+            return None
+
     sources = _Sources(wanted)
     naming: dict[str, dict[str, str]] = {}
-    for module, own in modules:
-        file = discovery.source(module, (*own, *path))
+    for module, path in modules:
+        top = found(module.partition(".")[0], path)
+        file = discovery.source(module, [top.root]) if top is not None else ""
         for package in sources.named(file):
             if (module, package) not in failed:
                 naming.setdefault(package, {})[module] = file
-    found = {package: tuple(_places(package, naming[package], sources)) for package in sorted(naming)}
-    folders = tuple(dict.fromkeys(folder for _, own in modules for folder in own))
-    return [
-        Unseen(package, owned[package], places)
-        for package, places in found.items()
-        if places and not _there(package, folders, discover)
-    ]
+    folders = tuple(dict.fromkeys(folder for _, path in modules for folder in path))
+    missing = [package for package in sorted(naming) if found(package, folders) is None]
+    rows = [Unseen(package, owned[package], tuple(_places(package, naming[package], sources))) for package in missing]
+    return [row for row in rows if row.places]
 
 
 def told(found: Sequence[Unseen]) -> Iterator[str]:
     """A sentence, if there is anything to say."""
     if found:
-        shown = f"(--present {','.join(each.package for each in found)} shows it)"
-        yield f"not installed here, and what it does not seen: {'; '.join(map(str, found))} {shown}"
+        shown = f"--present {','.join(each.package for each in found)} shows it"
+        yield f"not installed, so that what it does there was not seen ({shown}): {'; '.join(map(str, found))}"
 
 
 def _candidates(checks: Iterable[Check]) -> Iterator[tuple[str, str]]:
-    """Packages and their platforms. What only stands for a package's part is left out: the package is there."""
+    """Packages, or parts of them, and their platforms."""
     for owners in {id(check.owners): check.owners for check in checks}.values():
         for platform, names in owners.items():
-            known = (name for name in names if "." not in name and name not in MANAGEMENT)
-            yield from ((name, platform) for name in known if platform != ANY)
+            yield from ((name, platform) for name in names if platform != ANY and name not in MANAGEMENT)
 
 
 def _has(check: Check, package: str) -> bool:
     """Whether a check has a package, or is not to have it."""
-    named = {*check.present, *(check.machine.packages.get("present") or {}), *check.absent}
-    return package in named or package in check.stand_ins or f"-{package}" in check.machine.id
+    packages: Mapping[str, Collection[str]] = check.machine.packages
+    return any(package in named for named in (
+        check.present, check.absent, check.stand_ins, packages.get("present") or (), packages.get("absent") or (),
+    ))  # fmt: skip
 
 
-def _there(package: str, path: tuple[str, ...], discover: Discover) -> bool:
-    try:
-        return bool(discover(package, path).modules)
-    except SubjectError:
-        return False
-
-
-def _places(package: str, modules: dict[str, str], sources: _Sources) -> Iterator[Place]:
+def _places(package: str, modules: Mapping[str, str], sources: _Sources) -> Iterator[Place]:
     """The first modules of these whose bodies really import a package: one more than a sentence names."""
     found = 0
     for module, file in modules.items():
@@ -112,28 +118,36 @@ def _places(package: str, modules: dict[str, str], sources: _Sources) -> Iterato
 
 
 class _Sources:
-    """What sources say of packages. A source is taken apart only where a line looks so: that costs far more."""
+    """What sources say of packages. One is taken apart only where a line looks so: that costs far more."""
+
+    _STATEMENT = re.compile(rb"(?:[\n;:])[ \t]*(?:import|from)[ \t]([^\n;#]*)")
 
     def __init__(self, packages: Collection[str]) -> None:
-        names = "|".join(map(re.escape, packages))
+        self._name = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, packages))})\b".encode())
         self._packages = frozenset(packages)
-        self._statement = re.compile(rf"\n[ \t]*(?:import|from)[ \t]+(?:[\w., \t]*,[ \t]*)?({names})\b".encode())
         self._imported: dict[str, dict[str, int]] = {}
 
     def named(self, file: str) -> set[str]:
-        """The packages that a source has an import statement for, by the look of its lines."""
-        return {match.decode() for match in self._statement.findall(b"\n" + _read(file))}
+        """The packages that stand in an import statement of a source, by the look of its lines."""
+        text = b"\n" + _read(file).removeprefix(BOM_UTF8)
+        return {name.decode() for words in self._STATEMENT.findall(text) for name in self._name.findall(words)}
 
     def imported(self, file: str) -> dict[str, int]:
         """The packages that the body of a module imports, and the first line of each."""
         if file not in self._imported:
             tree = parsed(_read(file))
             found: dict[str, int] = {}
-            for statement in _executed(tree.body if tree is not None else ()):
-                for name in _names(statement):
-                    found.setdefault(name.partition(".")[0], statement.lineno)
-            self._imported[file] = {name: line for name, line in found.items() if name in self._packages}
+            for statement in _executed(tree) if tree is not None else ():
+                for name in imported(statement):
+                    for package in _with_above(name) & self._packages:
+                        found[package] = min(statement.lineno, found.get(package, statement.lineno))
+            self._imported[file] = found
         return self._imported[file]
+
+
+def _with_above(name: str) -> set[str]:
+    parts = name.split(".")
+    return {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
 
 
 def _read(file: str) -> bytes:
@@ -144,19 +158,28 @@ def _read(file: str) -> bytes:
         return b""
 
 
-def _names(statement: ast.AST) -> list[str]:
-    if isinstance(statement, ast.Import):
-        return [alias.name for alias in statement.names]
-    return [statement.module or ""] if isinstance(statement, ast.ImportFrom) and not statement.level else []
-
-
-def _executed(body: Iterable[ast.AST]) -> Iterator[Any]:
-    """The statements that a module may execute as it is imported: no function's, and none for type checkers alone."""
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            yield from _executed(node.orelse)
-        elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+def _executed(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The import statements that a module may execute as it is imported: none of its functions'."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node
-            yield from _executed(ast.iter_child_nodes(node))
+        elif isinstance(node, ast.If) and _never(node.test):
+            left += node.orelse
+        elif isinstance(node, (ast.Module, ast.stmt, ast.excepthandler, ast.match_case)) and not isinstance(
+            node, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            left += ast.iter_child_nodes(node)
+
+
+def _never(test: ast.expr) -> bool:
+    """Whether a condition is false as a module is imported: for type checkers, for programs, and switched off."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_never, test.values))
+    if isinstance(test, ast.Constant):
+        return not test.value
+    if isinstance(test, ast.Compare):
+        return isinstance(test.left, ast.Name) and test.left.id == "__name__" and isinstance(test.ops[0], ast.Eq)
+    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+    return name == "TYPE_CHECKING"

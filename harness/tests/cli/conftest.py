@@ -27,6 +27,7 @@ class FakeStage:
     """Stands in for the ports, the stage and run_as. `findings` maps (subject, machine id) to what is found there."""
 
     reads: bool = False
+    root: str = "/root"
     packages: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"pkg": ("pkg", "pkg.kern", "pkg.fine")})
     findings: dict[tuple[str, str], tuple[Finding, ...]] = field(default_factory=dict)
     control_findings: tuple[Finding, ...] = (PROBE,)
@@ -53,7 +54,7 @@ class FakeStage:
     def discover(self, name: str, path: tuple[str, ...] = ()) -> Discovery:
         if name not in self.packages:
             raise SubjectError(f"there is no module {name}; did you mean pkg?")
-        return Discovery("/root", self.packages[name], (f"looked into {name}",))
+        return Discovery(self.root, self.packages[name], (f"looked into {name}",))
 
     def control(self) -> Record:
         return Record("control", "control", "import", "h100", "cuda", self.control_findings)

@@ -17,6 +17,13 @@ def test_the_exit_status_is_the_commands(masquerade, stage, status) -> None:
     assert stage.asked["timeout"] is None
 
 
+def test_a_folder_that_is_gone_has_no_configuration(masquerade, stage, tmp_path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert masquerade("run", "--as", "h100", "--", "true").exit_code == 0
+
+
 def test_options_of_the_command_are_its_own_with_and_without_dashes(masquerade, stage) -> None:
     masquerade("run", "--as", "h100", "pytest", "--help", "-j", "4", "--", "x")
     assert stage.asked["command"] == ("pytest", "--help", "-j", "4", "--", "x")
@@ -59,7 +66,8 @@ def test_wrong_usage(masquerade, words, says) -> None:
 def test_the_owners_of_the_configuration_count(masquerade, stage, tmp_path, monkeypatch) -> None:
     (tmp_path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rocm']\nany = ['aiter']\n")
     monkeypatch.chdir(tmp_path)
-    masquerade("run", "--as", "h100", "--owner", "xpu=aiter", "--", "true")
+    done = masquerade("run", "--as", "h100", "--owner", "xpu=aiter", "--", "true")
+    assert "note: the owners in masquerade.toml count" in done.stderr
     owners = stage.asked["owners"]
     assert "pkg.rocm" in owners["rocm"] and "flashinfer" in owners["cuda"]
     assert "aiter" in owners["xpu"] and "aiter" not in owners["rocm"], "--owner is the last word"

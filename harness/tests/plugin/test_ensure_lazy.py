@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from masquerade.contracts import ConfigurationError
 from masquerade.testing import close, ensure_lazy, explain, shared_stage
 
 
@@ -107,18 +109,28 @@ def test_explain_tells_line_way_and_last_words(package) -> None:
 
 def test_a_name_that_its_package_lacks_is_refused(package) -> None:
     path = package(pkg="", pkg__rocm="")
-    for words in ({"forbidden": ("pkg.rcm",)}, {"owners": {"rocm": ("pkg.rcm",)}}):
-        with pytest.raises(ValueError, match=r"there is no module pkg\.rcm; did you mean pkg\.rocm\?"):
+    given = {"forbidden='pkg.rcm'": {"forbidden": ("pkg.rcm",)}, "owners['rocm']": {"owners": {"rocm": ("pkg.rcm",)}}}
+    for spoken, words in given.items():
+        with pytest.raises(ValueError) as error:
             ensure_lazy("pkg", path=[path], **words)
+        assert str(error.value).startswith(f"{spoken}: there is no module pkg.rcm; did you mean pkg.rocm?")
     ensure_lazy("pkg", path=[path], forbidden=("pkg.rocm", "ghost.ops"))
     ensure_lazy("pkg", path=[path], forbidden=("pkg._C",), stand_ins={"pkg._C": ""})
 
 
-def test_the_owners_of_the_configuration_count_where_none_are_named(package, monkeypatch) -> None:
-    path = package(pkg="import pkg.rocm", pkg__rocm="")
+def test_the_owners_of_the_configuration_count_where_none_are_named(package) -> None:
+    path = package(
+        pkg="import pkg.rocm",
+        pkg__rocm="",
+        caller="from masquerade.testing import ensure_lazy\ndef call(**words): ensure_lazy('pkg', 'b580', **words)\n",
+    )
+    call = runpy.run_path(str(path / "caller.py"))["call"]
+    call(path=[path])
     (path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rocm']\n")
-    ensure_lazy("pkg", "b580", path=[path])
-    monkeypatch.chdir(path)
     with pytest.raises(AssertionError, match=r"executes pkg\.rocm"):
-        ensure_lazy("pkg", "b580", path=[path])
-    ensure_lazy("pkg", "b580", path=[path], owners={})
+        call(path=[path])
+    call(path=[path], owners={})
+    ensure_lazy("pkg", "b580", path=[path])  # this file lies in another project
+    (path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rcm']\n")
+    with pytest.raises(ConfigurationError, match=r"masquerade.toml:2: owners.rocm\[0\]: there is no module pkg.rcm"):
+        call(path=[path])

@@ -395,7 +395,7 @@ def test_wrong_owners_of_the_configuration_are_wrong_usage(pytester, run, config
 @pytest.mark.parametrize(
     ("owners", "says"),
     [
-        ({"rocm": ["mine.rcm"]}, "owners: there is no module mine.rcm; did you mean mine.rocm?*"),
+        ({"rocm": ["mine.rcm"]}, "owners[[]'rocm']: there is no module mine.rcm; did you mean mine.rocm?*"),
         ({"amd": ["mine.rocm"]}, "owners: 'amd' is no platform; cuda, rocm, xpu, cpu, any own modules"),
         ({"rocm": "mine.rocm"}, "owners[[]'rocm']='mine.rocm' must be a list of names"),
         ({"rocm": ["mine.rocm", "ghost.rocm", "aiter"]}, None),
@@ -422,3 +422,67 @@ def test_a_module_below_a_package_that_a_mark_makes_present_is_no_misspelt_owner
     result = run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["aiter.ops belongs to rocm and is not there: *"])
+
+
+def test_what_the_configuration_replaces_or_has_present_may_be_owned(pytester, run) -> None:
+    pytester.makepyfile(**PACKAGE)
+    pytester.makefile(
+        ".toml",
+        masquerade="stand-ins = ['mine._C']\npresent = ['mine.extra']\n"
+        "[owners]\ncuda = ['mine._C.ops']\nxpu = ['mine.extra']\n",
+    )
+    run().assert_outcomes(passed=2)
+
+
+def test_what_a_silent_mark_has_present_may_be_owned_by_the_configuration(pytester, run) -> None:
+    pytester.makepyfile(**{"aiter/__init__": ""}, test_it="""
+        import pytest
+        @pytest.mark.machine("mi355x", present=["aiter"])
+        def test_it(): pass
+    """)  # fmt: skip
+    pytester.makefile(".toml", masquerade="[owners]\nrocm = ['aiter.ops']\n")
+    run().assert_outcomes(passed=1)
+
+
+def test_a_mark_that_a_hook_sets_late_has_the_owners_too(pytester, run) -> None:
+    pytester.makepyfile(**{**PACKAGE, "test_it": "def test_it():\n    import mine.core\n"})
+    pytester.makeconftest(
+        """
+        import pytest
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.machine("b580"))
+        """
+    )
+    pytester.makefile(".toml", masquerade="[owners]\nrocm = ['mine.rocm']\n")
+    run().assert_outcomes(failed=1)
+
+
+def test_the_configuration_that_is_nearest_to_a_test_counts(pytester, run) -> None:
+    pytester.makepyfile(**PACKAGE)
+    pytester.makefile(".toml", masquerade="[owners]\nrocm = ['mine.rocm']\n")
+    inner = pytester.mkdir("inner")
+    (inner / "test_inner.py").write_text(PACKAGE["test_it"].replace("    import", "import").replace("    @", "@")
+                                         .replace("    def", "def"))  # fmt: skip
+    run("-p", "no:cacheprovider").assert_outcomes(passed=2, failed=2)
+    (inner / "masquerade.toml").write_text("[owners]\nany = ['mine.rocm']\n")
+    run("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "configuration", "says"),
+    [
+        ('"mi355x", "b581"', "", "*@pytest.mark.machine: *b581*"),
+        ('"mi355x", owners={"rocm": ["mine.rcm"]}', "", "*@pytest.mark.machine: owners*there is no module mine.rcm*"),
+        ('"mi355x"', "[owners]\nrocm = ['mine.rcm']\n", "*masquerade.toml:2: owners.rocm*there is no module mine.rcm*"),
+    ],
+)
+def test_a_mistake_is_told_by_workers_too(pytester, run, mark, configuration, says) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(**{**PACKAGE, "test_it": PACKAGE["test_it"].replace('"mi355x", "b580"', mark)},
+                        test_other="def test_other(): pass")  # fmt: skip
+    if configuration:
+        pytester.makefile(".toml", masquerade=configuration)
+    result = run("-n", "2")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines([says])

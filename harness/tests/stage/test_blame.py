@@ -13,7 +13,7 @@ from conftest import write
 from masquerade.stage.blame import CommandPlaces, Frame, Places, actor, blamed, chain, frames, probe_name, source_line
 
 ROOT = "/app"
-PLACES = Places(("/app/pkg",), ("/app", "/site"), "/site/torch", ("/lib/python3.11",))
+PLACES = Places(("/app/pkg",), ("/app", "/site"), ("/site/torch",), ("/lib/python3.11",))
 
 
 def frame(file: str, line: int = 1, function: str = "<module>", module: str = "", imports: bool = False) -> Frame:
@@ -59,7 +59,8 @@ def test_the_use_of_a_decorator_is_blamed_not_its_code(tmp_path: Path) -> None:
     ("head", "line"),
     [
         ("@needs(1)\ndef kernel(x: int = 3) -> str:\n    pass\n", 3),
-        ("@needs(1)\nasync def kernel(x): pass\n", 3),
+        ("@needs(1)\nasync def kernel(x):\n    pass\n", 3),
+        ("@needs(1)\ndef kernel(x): return [probe() for _ in x]\n", 4),
         ("@needs(1)\ndef kernel(x=probe()):\n    pass\n", 4),
         ("@needs(1)\ndef kernel(x: list[probe()] = None):\n    pass\n", 4),
         ("@needs(1)\nclass Kernel(Base):\n    pass\n", 4),
@@ -67,11 +68,13 @@ def test_the_use_of_a_decorator_is_blamed_not_its_code(tmp_path: Path) -> None:
 )
 def test_python_3_10_calls_the_use_of_a_decorator_the_line_of_the_def(tmp_path: Path, head: str, line: int) -> None:
     root = write(tmp_path, {"pkg/ops.py": f"from pkg.deco import needs\n\n{head}", "pkg/deco.py": "\n" * 9})
-    places = Places((str(root / "pkg"),))
+    old = Places((str(root / "pkg"),), python="3.10.13")
     use, inside = frame(str(root / "pkg/ops.py"), 4), frame(str(root / "pkg/deco.py"), 3, "needs")
-    assert places.line(use).line == line
-    assert blamed([use, inside], places) == (use if line == 3 else inside)
-    assert places.line(use._replace(function="kernel")).line == 4, "in its own body"
+    assert old.line(use).line == line
+    assert blamed([use, inside], old) == (use if line == 3 else inside)
+    assert old.line(use._replace(function="")).line == 4, "a place, and no frame"
+    newer = Places((str(root / "pkg"),), python="3.11.7")
+    assert newer.line(use).line == 4 and blamed([use, inside], newer) == inside
 
 
 def test_the_chain_names_every_import_and_skips_the_standard_library() -> None:
@@ -133,7 +136,7 @@ def test_a_probe_is_called_by_the_name_that_foreign_code_used() -> None:
 def test_an_object_of_torchs_is_called_by_its_class(tmp_path: Path) -> None:
     source = "class A:\n  class autocast:\n    def __init__(self):\n      init()\n\n\ndef __getattr__(_):\n  init()\n"
     root = write(tmp_path, {"torch/amp.py": source})
-    places = Places(("/app/pkg",), (), str(root / "torch"))
+    places = Places(("/app/pkg",), (), (str(root / "torch"),))
     mine, file = frame("/app/pkg/a.py", 4), str(root / "torch/amp.py")
     assert probe_name([mine, frame(file, 4, "__init__", "torch.amp")], places, "p") == "torch.amp.autocast"
     assert probe_name([mine, frame(file, 8, "__getattr__", "torch.amp")], places, "p") == "p"
@@ -157,7 +160,7 @@ def test_site_packages_below_the_standard_library_are_not_it() -> None:
 
 
 def test_paths_are_relative_to_the_subjects_root_or_to_the_longest_entry_of_the_path() -> None:
-    places = Places(("/app/pkg",), ("/site", "/site/deep"), "/site/torch")
+    places = Places(("/app/pkg",), ("/site", "/site/deep"), ("/site/torch",))
     assert places.relative("/app/pkg/a.py") == "pkg/a.py"
     assert places.relative("/site/deep/x.py") == "x.py"
     assert places.relative("/elsewhere/y.py") == "/elsewhere/y.py"
@@ -165,7 +168,7 @@ def test_paths_are_relative_to_the_subjects_root_or_to_the_longest_entry_of_the_
 
 
 def test_a_commands_own_code_is_all_that_is_not_installed() -> None:
-    places = CommandPlaces((), (), "/site/torch", ("/lib/python3.11",))
+    places = CommandPlaces((), (), ("/site/torch",), ("/lib/python3.11",))
     assert places.in_subject("/home/me/train.py")
     for file in ("/lib/python3.11/json.py", "/site/torch/x.py", "/venv/site-packages/dep.py", "<frozen runpy>"):
         assert not places.in_subject(file)

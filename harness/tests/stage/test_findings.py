@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from masquerade.stage.findings import Context, dumped_stack, judge
 from masquerade.stage.record import SEVERITY, Record, default_levels
 
-FACTS = {"torch_folder": "/site/torch", "stdlib": ["/lib/python3.11"], "path": ["/site"]}
+FACTS = {"torch_folders": ["/site/torch"], "stdlib": ["/lib/python3.11"], "path": ["/site"]}
 CONTEXT = Context("import:pkg.a@h100", "pkg.a", "import", "h100", "cuda", 5.0, ("/app",), FACTS)
 SUBJECT = {"kind": "subject", "what": "pkg.a", "places": ["/app/pkg"]}
 MINE = ["/app/pkg/a.py", 3, "<module>", "pkg.a"]

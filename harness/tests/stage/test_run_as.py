@@ -18,7 +18,7 @@ from processes import below, end
 
 from conftest import other_python, write
 from masquerade import machines
-from masquerade.stage import StageError, SubjectError
+from masquerade.stage import StageError, SubjectError, heirs
 from masquerade.stage import run_as as module
 from masquerade.stage.run_as import RunResult, run_as
 
@@ -252,6 +252,36 @@ def test_an_owned_module_that_its_package_lacks_is_told(disguised, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     assert len(disguised(*command, owners=owners)[0].record.notes) == 1
     assert disguised(*command, owners=owners, on="here")[0].record.notes == ()
+
+
+def test_each_process_has_its_own_torch(tmp_path: Path) -> None:
+    joined = [{"kind": "joined", "what": "python", "facts": facts} for facts in (
+        {"torch_folders": [], "stdlib": ["/lib/a"], "path": ["/site/a"], "python": "3.11.7"},
+        {"torch_folders": ["/site/b/torch"], "stdlib": ["/lib/b", 3], "path": "/", "python": "3.12.1"},
+        {"torch_folders": None}, "torn",
+    )]  # fmt: skip
+    assert module._facts([{"kind": "touch"}, *joined]) == {
+        "torch_folders": ["/site/b/torch"], "stdlib": ["/lib/a", "/lib/b"], "path": ["/site/a"], "python": "3.11.7",
+    }  # fmt: skip
+    assert module._facts([]) == {"torch_folders": [], "stdlib": [], "path": [], "python": ""}
+
+
+@pytest.mark.parametrize(("version", "inherits"), [((3, 13, 0), True), ((3, 12, 9), False)])
+def test_no_environment_is_that_of_this_process_from_python_3_13_on(monkeypatch, version, inherits) -> None:
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert (heirs._spawned(None, "/site") or {}).get("PYTHONPATH") == ("/site" if inherits else None)
+    monkeypatch.setenv("PYTHONPATH", "/site")
+    assert heirs._spawned(None, "/site") is None
+    assert heirs._spawned({"A": "1"}, "/site") == {"A": "1", "PYTHONPATH": "/site"}
+
+
+def test_a_command_may_remove_the_folder_that_it_is_started_in(disguised, tmp_path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    for source in ("os.rmdir(os.getcwd()); os._exit(7)", "os._exit(7)"):  # then it is gone from the beginning
+        result, _, _ = disguised(sys.executable, "-c", f"import os; {source}")
+        assert result.exit_status == 7
 
 
 def test_here_is_a_machine_too(disguised) -> None:

@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> str:
 @pytest.fixture
 def kept(site: str) -> Callable[..., list[str]]:
     """What is left of events, by what they name."""
-    places = Places(("/app/pkg",), (site,), f"{site}/torch", ("/lib/python3.11",))
+    places = Places(("/app/pkg",), (site,), (f"{site}/torch",), ("/lib/python3.11",))
 
     def kept(*events: dict[str, Any]) -> list[str]:
         return [event["what"] for event in without_torchs_build(events, places)]

@@ -520,6 +520,8 @@ DEVICES = {
     "pkg/k.py": "import pkg.j\nimport pkg.i\n",
     "pkg/l.py": "import torch\ntorch.library.define('pkg_twice::one', '(int x) -> int')\n",
     "pkg/m.py": "import torch\ntorch.library.define('pkg_twice::one', '(int x) -> int')\n",
+    "pkg/n.py": "import torch\ntry:\n    torch.library.define('pkg_twice::one', '(int x) -> int')\n"
+    "except RuntimeError:\n    import pkg.info\n",
     "pkg/h.py": "import torch\nfor name in torch.ops.pkg_ops:\n    getattr(torch.ops.pkg_ops, name)\n",
     "pkg/g.py": "import pkg.e\nfrom torch import ops\n"
     "K = ops.pkg_ops.known.default\nassert ops.pkg_ops.known.default is K\n",
@@ -534,7 +536,7 @@ def test_devices_and_operators(tmp_path: Path) -> None:
         checks = [Check(name, machines.resolve("mi300x"), path=(str(tmp_path),)) for name in modules]
         played = by_a_trace_alone(stage, checks)
         own = {record.id: record for record in stage.run_all(checks)}
-    assert {record.subject for key, record in own.items() if key not in played} <= {"pkg.f", "pkg.m"}
+    assert {record.subject for key, record in own.items() if key not in played} <= {"pkg.f", "pkg.m", "pkg.n"}
     assert {key: told(record) for key, record in played.items()} == {key: told(own[key]) for key in played}
     assert {record.subject for record in own.values() if record.verdict == "device-init"} == {"pkg.c", "pkg.d"}
     assert {record.subject for record in own.values() if record.verdict == "fork-poison"} == {"pkg.a", "pkg.b"}
