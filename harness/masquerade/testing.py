@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from masquerade import machines
@@ -14,11 +15,15 @@ from masquerade.report.text import clean, last_lines
 from masquerade.stage.findings import NOBODY
 
 if TYPE_CHECKING:
-    from masquerade.contracts.owners import ProjectOwners
+    from masquerade.contracts.project import Project
     from masquerade.machines import Machine
     from masquerade.stage import Check, Finding, Record, Stage
+    from masquerade.stage.owners import Modules
 
 __all__ = ["close", "ensure_lazy", "explain", "shared_stage"]
+
+#: Packages that no stand-in stands for.
+_MADE_HERE = ("torch", "triton")
 
 _stages: dict[tuple[str | None, bool], Stage] = {}
 
@@ -63,41 +68,47 @@ def ensure_lazy(
     path: Sequence[str | os.PathLike[str]] = (),
     **options: Any,
 ) -> Record:
-    """Assert that importing `module` on `machine` executes none of `forbidden` and nothing that another platform owns.
+    """Assert that importing `module` on `machine` executes none of `forbidden`, nothing of another platform's, and
+    touches no device.
 
-    forbidden: dotted names; each stands for itself and all below it. owners: platform -> names; without it the known
-    vendor packages, and what the configuration names that is nearest to the calling file. path: folders for the
+    forbidden: dotted names; each stands for itself and all below it. A package of them that is not installed is there
+    for this check, as a stand-in, so that a caught ImportError hides nothing. owners: platform -> names; without it the
+    known vendor packages, and what the configuration names that is nearest to the calling file. path: folders for the
     module's sys.path; those of this process below the working directory without it. Other options are those of
-    Stage.run.
+    Stage.run. What lies below a package is not imported: name each module, or use a contract.
 
-    Gives the record. Raises AssertionError, which names each module that was executed, the line that did it and the
-    imports that led there; also when the import fails or ends the process. Raises ValueError for a name that its
-    package lacks, and for one of the standard library: masquerade uses that itself and cannot see who else does;
-    masquerade.contracts.ConfigurationError for owners of the configuration that cannot be, or that their package lacks.
+    Gives the record. Raises AssertionError, which names what was done, the line that did it and the imports that led
+    there: a module that was executed, a device that was touched, an import that failed or ended the process. Raises
+    ValueError for a name that its package lacks, and for one of the standard library: masquerade uses that itself and
+    cannot see who else does; masquerade.contracts.ConfigurationError for owners of the configuration that cannot be, or
+    that their package lacks; TypeError for an option that there is none of.
     """
     __tracebackhide__ = True
-    from masquerade.contracts import project_owners
+    from masquerade.contracts import find_project
+    from masquerade.stage.owners import asked_of
 
     for name in forbidden:
         if name.partition(".")[0] in sys.stdlib_module_names:
             raise ValueError(
                 f"forbidden={name!r}: the standard library is loaded beside every module; it cannot be watched"
             )
-    project = project_owners(_folder_of(sys._getframe(1))) if owners is None else None
-    every = project.all() if project is not None else owners or {}
+    project = find_project(_folder_of(sys._getframe(1))) if owners is None else None
+    every = project.owners() if project is not None else owners or {}
     watched = {owner: tuple(name for name in names if name not in forbidden) for owner, names in every.items()}
     vendors = {name.partition(".")[0] for names in every.values() for name in names}
     # What torch itself imports is loaded where torch is: only a stage without it sees that executed.
     preloaded = {name.partition(".")[0] for name in forbidden} <= vendors
     stage = shared_stage(torch=preloaded)
     asked = _asked(stage, module, machine, owners={**every, NOBODY: tuple(forbidden)}, path=path, **options)
-    _refuse_misnamed(stage, asked, forbidden, owners or {}, project)
+    modules = asked_of(stage.discover)
+    _refuse_misnamed(asked, forbidden, owners or {}, project, modules)
+    options["present"] = (*asked.present, *_missing_packages(asked, forbidden, modules))
     record = stage.run(module, machine, owners={**watched, NOBODY: tuple(forbidden)}, path=path, **options)
-    kinds = ("forbidden-import", "import-error", "crash", "exit", "timeout")
-    broken = [finding for finding in record.findings if finding.kind in kinds]
+    broken = [finding for finding in record.findings if record.levels.get(finding.kind, "error") == "error"]
     if broken:
         foreign = dict.fromkeys(finding.what for finding in broken if finding.kind == "forbidden-import")
-        did = f"executes {', '.join(map(clean, foreign))}" if foreign else "fails"
+        touches = any(finding.kind in ("device-init", "fork-poison") for finding in broken)
+        did = f"executes {', '.join(map(clean, foreign))}" if foreign else "touches a device" if touches else "fails"
         told = [f"importing {module} on {record.machine} {did}", *(row for each in broken for row in _rows(each))]
         raise AssertionError("\n".join(told))
     return record
@@ -116,35 +127,47 @@ def _asked(
     *,
     owners: Mapping[str, Sequence[str]],
     path: Sequence[str | os.PathLike[str]],
-    present: Sequence[str] = (),
-    stand_ins: Mapping[str, str] = MappingProxyType({}),
-    **others: Any,
+    **options: Any,
 ) -> Check:
-    """What tells which modules are there: the check that is to be made, without what does not bear on that."""
+    """The check that is to be made. Raises TypeError for an option that there is none of."""
+    from masquerade.machines.errors import nearest
     from masquerade.stage import Check
 
+    known = [field.name for field in dataclasses.fields(Check)]
+    for option in options:
+        if option not in known:
+            near = nearest(option, ["machine", "forbidden", *known], 1)
+            raise TypeError(f"ensure_lazy() has no option {option!r}{f'; did you mean {near[0]}?' if near else ''}")
     on = machines.resolve(machine) if isinstance(machine, str) else machine
     folders = tuple(os.fspath(folder) for folder in path) or stage.path
-    return Check(module, on, owners=owners, path=folders, present=tuple(present), stand_ins=stand_ins)
+    return Check(module, on, owners=owners, path=folders, **{**options, "present": tuple(options.get("present", ()))})
 
 
 def _refuse_misnamed(
-    stage: Stage,
     asked: Check,
     forbidden: Sequence[str],
     owners: Mapping[str, Sequence[str]],
-    project: ProjectOwners | None,
+    project: Project | None,
+    modules: Modules,
 ) -> None:
     """Raises ValueError for names whose package lacks them: that they were not executed would say nothing."""
-    from masquerade.stage.owners import asked_of, missing
+    from masquerade.stage.owners import missing
 
-    modules = asked_of(stage.discover)
     named = {name: f"owners[{platform!r}]" for platform, names in owners.items() for name in names}
     named |= {name: f"forbidden={name!r}" for name in forbidden}
     if wrong := missing(named, [asked], modules):
         raise ValueError("\n".join(f"{named[name]}: {mend}" for name, mend in wrong.items()))
     if project is not None:
         project.refuse_missing([asked], modules)
+
+
+def _missing_packages(asked: Check, forbidden: Sequence[str], modules: Modules) -> list[str]:
+    """Packages of forbidden modules that are not installed: who catches their ImportError is seen where they are."""
+    if asked.machine.platform == "here":
+        return []
+    spoken = {*asked.present, *asked.absent, *asked.stand_ins, *(asked.machine.packages.get("absent") or ())}
+    tops = dict.fromkeys(name.partition(".")[0] for name in forbidden)
+    return [top for top in tops if top not in spoken and top not in _MADE_HERE and not modules(top, asked.path)]
 
 
 def explain(record: Record, title: str = "") -> str:

@@ -192,7 +192,8 @@ def _touched(cases: Sequence[Case], files: tuple[Path, ...], configuration: Conf
     for file in files:
         if not file.exists():
             raise click.UsageError(f"there is no file {str(file)!r}")
-    chosen = touched(cases, files, configuration.file)
+    listed = [inner for file in files for inner in (file.rglob("*") if file.is_dir() else [file])]
+    chosen = touched(cases, listed, configuration.file)
     if not chosen:
         click.echo("None of these files bears on a contract.", err=True)
         raise click.exceptions.Exit(0)

@@ -71,10 +71,10 @@ class Run:
         `memory` gives those whose results an earlier run left.
         """
         from masquerade.cli.progress import progress
+        from masquerade.cli.remarks import remarks
         from masquerade.stage import StageError
         from masquerade.stage.client import blind
         from masquerade.stage.standins import stale
-        from masquerade.stage.unseen import told, unseen
 
         self.planned = len(checks)
         self.notes += stale(checks, stage.discover)
@@ -91,7 +91,7 @@ class Run:
                 for record in records:
                     self.records.append(record)
                     advance(record)
-            self.notes += told(unseen(checks, self.records, stage.discover))
+            self.notes += remarks(checks, self.records, stage)
         except KeyboardInterrupt as stop:
             self.interrupted = True
             self.status = status_of(stop)

@@ -41,10 +41,10 @@ def run(
     """
     if reporting.takes_stdout:
         raise click.UsageError("standard output is the command's; give the report a file, as in json:report.json")
-    from masquerade.contracts import project_owners
+    from masquerade.contracts import find_project
 
     ports: Ports = ctx.obj or Real()
-    project = project_owners()
+    project = find_project()
     conditions = conditions.after(project.words)
     chosen = resolved(machine, "--as", conditions)
     if len(chosen) > 1:

@@ -71,16 +71,16 @@ def scan(
       masquerade scan mypackage --owner rocm=mypackage.platforms.rocm --level env-mutation=error
       masquerade scan mypackage.gemm:launch --factory arguments:gemm --path src --path . --on h200,mi355x
     """
-    from masquerade.contracts import project_owners
+    from masquerade.contracts import find_project
     from masquerade.remembered import open_memory
     from masquerade.stage.owners import asked_of
 
     ports: Ports = ctx.obj or Real()
-    if not conditions.path:
-        # As `python -c "import mypackage"` would find it.
-        conditions = dataclasses.replace(conditions, path=(os.getcwd(),))
-    project = project_owners()
+    project = find_project()
     conditions = conditions.after(project.words)
+    if not conditions.path:
+        # As `python -c "import mypackage"` would find it, and then as the project's contracts do.
+        conditions = dataclasses.replace(conditions, path=tuple(dict.fromkeys((os.getcwd(), *project.path))))
     machines = resolved(on, "--on", conditions)
     for subject in subjects:
         _refuse_what_is_no_subject(subject)
@@ -92,6 +92,8 @@ def scan(
         modules = run.find(stage, subjects, conditions.path)
         memory = open_memory(cache and isolation == "fork")
         checks = _checks(modules, machines, conditions, settle, reporting.levels, factory)
+        checks, left_out = _where_they_belong(checks)
+        run.notes += left_out
         project.refuse_missing(checks, asked_of(stage.discover))
         refuse_missing(conditions.words, checks, stage)
         run.check(stage, checks, flat, memory)
@@ -124,6 +126,31 @@ def _refuse_what_is_replaced(subject: str, stand_ins: Iterable[str]) -> None:
             raise click.UsageError(
                 f"--stand-in {name} takes the place of {subject} itself: nothing of it would be checked"
             )
+
+
+def _where_they_belong(checks: list[Check]) -> tuple[list[Check], list[str]]:
+    """The checks, less imports of modules on machines of another platform than their owner's, and what is left out.
+
+    Raises: click.UsageError if that are all.
+    """
+    from masquerade.machines.owners import owner_elsewhere
+
+    kept: list[Check] = []
+    elsewhere: dict[str, dict[str, None]] = {}
+    for check in checks:
+        owner = "" if ":" in check.subject else owner_elsewhere(check.subject, check.owners, check.machine.platform)
+        if owner and check.machine.platform != "here":
+            elsewhere.setdefault(owner, {})[check.subject] = None
+        else:
+            kept.append(check)
+    told = []
+    for owner, modules in elsewhere.items():
+        first, *others = modules
+        more = f" and {len(others)} more" if others else ""
+        told.append(f"{first}{more} of {owner} were not imported on machines of other platforms")
+    if not kept:
+        raise click.UsageError(f"nothing to check: {'; '.join(told)}")
+    return kept, told
 
 
 def _checks(

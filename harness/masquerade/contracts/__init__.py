@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from masquerade.contracts.configuration import Configuration, load
     from masquerade.contracts.contract import Broken, Case, Contract
     from masquerade.contracts.errors import ConfigurationError, Problem
-    from masquerade.contracts.owners import project_owners
+    from masquerade.contracts.project import find_project
     from masquerade.contracts.runner import collect, finish, run
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "Contract",
     "Problem",
     "collect",
+    "find_project",
     "finish",
     "load",
-    "project_owners",
     "run",
 ]
 
@@ -35,7 +35,7 @@ _MODULES = {
     **dict.fromkeys(("Configuration", "load"), "configuration"),
     **dict.fromkeys(("Broken", "Case", "Contract"), "contract"),
     **dict.fromkeys(("ConfigurationError", "Problem"), "errors"),
-    "project_owners": "owners",
+    "find_project": "project",
     **dict.fromkeys(("collect", "finish", "run"), "runner"),
 }
 

@@ -23,6 +23,17 @@ def reassign(owners: Owners, words: Iterable[tuple[str, Sequence[str]]]) -> dict
     return {platform: tuple(m for m, owner in owner_of.items() if owner == platform) for platform in platforms}
 
 
+def owner_elsewhere(module: str, owners: Owners, platform: str) -> str:
+    """The platform that owns a module, if that is another one; "" else. The longest entry that matches tells."""
+    name = module
+    while name:
+        found = [owner for owner, names in owners.items() if name in names]
+        if found:
+            return "" if {platform, ANY} & set(found) else found[0]
+        name = name.rpartition(".")[0]
+    return ""
+
+
 def told_missing(module: str, owners: Owners, option: str) -> str:
     """What to know of a module that is not there, if a platform owns it by this name; "" of others.
 

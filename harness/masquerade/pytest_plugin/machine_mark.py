@@ -108,7 +108,7 @@ def _owners_of_projects(marks: Mapping[pytest.Item, pytest.Mark]) -> Iterator[st
             yield str(error)
             continue
         projects[project.file] = project
-        every = project.all()
+        every = project.owners()
         asked.setdefault(project.file, []).extend(replace(check, owners=every) for check in _disguised(mark))
     for file, project in projects.items():
         yield from owners.misnamed_in(project, asked[file])
@@ -124,7 +124,7 @@ def plan(item: pytest.Item) -> Plan:
     named = options.get("owners")
     return Plan(
         machines.resolve(name),
-        owners.of_project(item.path.parent).all() if named is None else named,
+        owners.of_project(item.path.parent).owners() if named is None else named,
         options.get("env", {}),
         tuple(options.get("present", ())),
         tuple(options.get("absent", ())),

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from masquerade.machines.owners import OWNERS
 
 if TYPE_CHECKING:
-    from masquerade.contracts.owners import ProjectOwners
+    from masquerade.contracts.project import Project
     from masquerade.stage.check import Check
 
 
 @cache
-def of_project(folder: Path) -> ProjectOwners:
+def of_project(folder: Path) -> Project:
     """Those of the configuration that is nearest to a test's folder. Raises ConfigurationError where they cannot be."""
-    from masquerade.contracts import project_owners
+    from masquerade.contracts import find_project
 
-    return project_owners(folder)
+    return find_project(folder)
 
 
-def misnamed_in(project: ProjectOwners, checks: Iterable[Check]) -> Iterator[str]:
+def misnamed_in(project: Project, checks: Iterable[Check]) -> Iterator[str]:
     """The mistakes of a configuration whose owners are of modules that their package lacks, in all these checks."""
     from masquerade.contracts import ConfigurationError
 

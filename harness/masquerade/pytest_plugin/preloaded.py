@@ -23,6 +23,10 @@ from masquerade.stage.sources import parsed
 ALWAYS = ("torch", "triton", "pynvml", "amdsmi")
 
 
+#: Packages that torch's own modules import, where its build is for the platform that has them.
+_TORCHS = ("cuda.bindings", "cuda.core")
+
+
 class Import(NamedTuple):
     """An import statement that is executed as its file is."""
 
@@ -37,6 +41,8 @@ def complaint(item: pytest.Item, plan: Plan) -> str:
     configured = item.config.getini("masquerade_packages")
     names = [*ALWAYS, *sorted(owned), *plan.packages, *configured, *_under_test(item)]
     loaded = [name for name in dict.fromkeys(names) if name in sys.modules]
+    if "torch" in loaded:  # what it brings along because it is built for one platform has the same cause
+        loaded = [name for name in loaded if name not in _TORCHS]
     return "\n".join(_told(item, name) for name in loaded)
 
 

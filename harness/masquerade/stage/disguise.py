@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -77,9 +80,21 @@ def watch(
 
 
 def real_platform() -> str:
-    """The platform of the torch that is really here; `cpu` without one."""
+    """The platform of the torch that is really here, which need not be imported; `cpu` without one."""
     version = getattr(sys.modules.get("torch"), "version", None)
+    built = vars(version) if version is not None else _version_file()
     for platform, name in (("rocm", "hip"), ("cuda", "cuda"), ("xpu", "xpu")):
-        if getattr(version, name, None):
+        if built.get(name):
             return platform
     return "cpu"
+
+
+def _version_file() -> dict[str, str]:
+    """What torch/version.py sets to a text."""
+    try:
+        spec = importlib.util.find_spec("torch")
+        folder = os.path.dirname(spec.origin or "") if spec is not None else ""
+        with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+            return dict(re.findall(r"^(\w+)\b[^=\n]*= *['\"]([^'\"\n]+)", file.read(), re.MULTILINE))
+    except (OSError, ImportError, ValueError):
+        return {}

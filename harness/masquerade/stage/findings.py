@@ -264,6 +264,8 @@ class Judge:
             message += f"; it belongs to {owner}" if owner != NOBODY else ", which is forbidden here"
             if event.get("file") in self.touching:
                 message += ", and it touches a device"
+            if self.context.action == "import" and event.get("module") == self.context.subject:
+                message += f"; it is what this check imports: leave it out where it is not {owner}'s"
         if event.get("pruned") is True:
             return None
         if kind == "compile-error":

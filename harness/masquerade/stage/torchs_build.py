@@ -30,9 +30,10 @@ def without_torchs_build(events: Sequence[Event], places: Places) -> list[Event]
 def _brought_along(event: Event, foreign: set[Any], places: Places) -> bool:
     if event["kind"] not in ("forbidden-import", "forbidden-native"):
         return False
-    stack = frames(event.get("stack") or ())
-    inside = next((place for place, frame in enumerate(stack) if frame.file in foreign), len(stack))
-    by = _importing(stack[:inside], places)
+    stack = list(frames(event.get("stack") or ()))
+    while stack and (stack[-1].file in foreign or places.in_stdlib(stack[-1].file)):
+        stack.pop()  # what the package that was brought along does as it is executed
+    by = _importing(stack, places)
     if by is None:
         return False
     if event["kind"] == "forbidden-import":

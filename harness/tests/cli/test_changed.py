@@ -82,6 +82,12 @@ def test_a_file_may_be_named_from_anywhere(run, tmp_path) -> None:
     assert run(str(tmp_path / "src/../src/other/setup.py")) == ["other.setup:main"]
 
 
+def test_a_folder_stands_for_the_files_in_it(masquerade, run, stage, probe) -> None:
+    stage.findings[("pkg.kern", "h100")] = (probe,)
+    assert masquerade("check", "src/pkg").exit_code == masquerade("check", "src").exit_code == 1
+    assert masquerade("check", "src/other").exit_code == 0
+
+
 def test_a_fault_in_a_changed_file_fails_and_one_elsewhere_does_not(masquerade, run, stage, probe) -> None:
     stage.findings[("pkg.kern", "h100")] = (probe,)
     assert masquerade("check", "src/pkg/kern.py").exit_code == 1

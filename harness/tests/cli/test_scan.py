@@ -265,3 +265,41 @@ def test_packages_that_are_not_there_are_told_with_who_imports_them(masquerade, 
     assert done.exit_code == 0
     assert "not seen (--present aiter shows it): aiter (rocm), imported by pkg:2\n" in done.stdout
     assert "not seen" not in masquerade("scan", "pkg", "--path", str(tmp_path), "--present", "aiter").stdout
+
+
+def test_a_module_of_a_platform_is_imported_on_its_own_machines_alone(masquerade, stage) -> None:
+    stage.packages["pkg.kern"] = ("pkg.kern",)
+    done = masquerade("scan", "pkg", "--on", "h100,mi300x,b580", "--owner", "rocm=pkg.kern")
+    assert sorted(check.id for check in stage.checks if "kern" in check.id) == ["import:pkg.kern@mi300x"]
+    assert len(stage.checks) == 7 and done.exit_code == 0
+    assert "note: pkg.kern of rocm were not imported on machines of other platforms" in done.stdout
+    done = masquerade("scan", "pkg.kern", "--on", "h100", "--owner", "rocm=pkg.kern")
+    assert done.exit_code == 2 and "nothing to check: pkg.kern of rocm" in done.stderr
+
+
+def test_the_path_of_the_configuration_counts_without_one_of_the_command(
+    masquerade, stage, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "masquerade.toml").write_text("path = ['lib']\n")
+    monkeypatch.chdir(tmp_path)
+    masquerade("scan", "pkg", "--on", "h100")
+    assert stage.checks[-1].path == (str(tmp_path), str(tmp_path / "lib"))
+    masquerade("scan", "pkg", "--on", "h100", "--path", ".")
+    assert stage.checks[-1].path == (str(tmp_path),)
+
+
+def test_a_package_that_nobody_knows_and_nothing_imports_is_told(masquerade) -> None:
+    told = "note: aitr is present by your word alone, and nothing imported it; did you mean aiter?"
+    assert told in masquerade("scan", "pkg", "--on", "h100", "--present", "aitr").stdout
+    assert told in masquerade("scan", "pkg", "--on", "h100+aitr").stdout
+    assert "by your word" not in masquerade("scan", "pkg", "--on", "h100", "--present", "aiter").stdout
+
+
+def test_an_interpreter_without_torch_is_told_where_that_is_missing(masquerade, stage) -> None:
+    missing = Finding("import-error", "ModuleNotFoundError", "import", None, message="No module named 'torch'")
+    stage.findings["pkg", "h100"] = (missing,)
+    assert "--python names another" not in masquerade("scan", "pkg", "--on", "h100").stdout
+    stage.facts |= {"torch": None, "executable": "/venv/python"}
+    said = "torch is not installed where the subject ran, /venv/python; --python names another interpreter"
+    assert said in masquerade("scan", "pkg", "--on", "h100").stdout

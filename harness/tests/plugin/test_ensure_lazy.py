@@ -134,3 +134,27 @@ def test_the_owners_of_the_configuration_count_where_none_are_named(package) -> 
     (path / "masquerade.toml").write_text("[owners]\nrocm = ['pkg.rcm']\n")
     with pytest.raises(ConfigurationError, match=r"masquerade.toml:2: owners.rocm\[0\]: there is no module pkg.rcm"):
         call(path=[path])
+
+
+def test_a_forbidden_package_that_is_not_installed_is_seen_behind_a_caught_error(package) -> None:
+    guarded = "try:\n    import aiter.ops\nexcept ImportError:\n    pass\n"
+    path = package(pkg=guarded, pkg__lazy="def later():\n    import aiter\n")
+    with pytest.raises(AssertionError, match=r"importing pkg on b580 executes aiter"):
+        ensure_lazy("pkg", "b580", forbidden=("aiter",), path=[path])
+    ensure_lazy("pkg", "b580", forbidden=("aiter",), path=[path], absent=("aiter",))
+    ensure_lazy("pkg", "b580", path=[path])
+    ensure_lazy("pkg", "here", forbidden=("aiter",), path=[path])
+    (path / "pkg/__init__.py").write_text("")
+    ensure_lazy("pkg.lazy", "b580", forbidden=("aiter",), path=[path])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_device_that_is_touched_is_not_lazy(package) -> None:
+    path = package(pkg="import torch\nCAP = torch.cuda.get_device_capability()\n")
+    with pytest.raises(AssertionError, match=r"importing pkg on mi355x touches a device"):
+        ensure_lazy("pkg", "mi355x", path=[path])
+
+
+def test_an_option_that_there_is_none_of_is_named(package) -> None:
+    with pytest.raises(TypeError, match=r"ensure_lazy\(\) has no option 'forbiden'; did you mean forbidden\?"):
+        ensure_lazy("pkg", forbiden=("aiter",), path=[package(pkg="")])

@@ -90,3 +90,20 @@ def test_a_module_that_a_platform_owns(run, project) -> None:
     result = run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["aiter was imported by the pytest process*", "  conftest.py:1"])
+
+
+def test_what_torch_brings_along_has_no_error_of_its_own(pytester, run) -> None:
+    pytester.makepyfile(**{
+        "torch/__init__": "import cuda.bindings\n", "cuda/bindings/__init__": "", "test_it": """
+        import pytest, torch
+        @pytest.mark.machine("mi355x")
+        def test_it(): pass
+        """, "test_other": """
+        import pytest, cuda.bindings
+        @pytest.mark.machine("mi355x")
+        def test_it(): pass
+        """})  # fmt: skip
+    result = run("test_it.py")
+    result.stdout.fnmatch_lines(["torch was imported by the pytest process*"])
+    result.stdout.no_fnmatch_line("cuda.bindings was imported*")
+    run("test_other.py").stdout.fnmatch_lines(["cuda.bindings was imported by the pytest process*"])

@@ -156,6 +156,15 @@ def test_a_missing_module_that_a_platform_owns_is_told_as_its() -> None:
         assert told(others) == (f"No module named '{others}'", "")
 
 
+def test_a_foreign_module_that_is_itself_what_is_imported_is_told_so() -> None:
+    def foreign(module: str) -> str:
+        row = event("forbidden-import", "pkg", module=module, owner="rocm", file="/app/pkg/a.py")
+        return record(row).findings[0].message
+
+    assert foreign("pkg.a").endswith("; it is what this check imports: leave it out where it is not rocm's")
+    assert foreign("pkg.b") == "pkg.b was executed; it belongs to rocm"
+
+
 def test_a_full_log_proves_nothing_clean() -> None:
     made = record(full=True)
     assert made.verdict == "crash" and "event log full" in made.worst.what

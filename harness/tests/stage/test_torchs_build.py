@@ -75,6 +75,13 @@ def test_what_code_under_a_name_of_torchs_does_is_not_torchs(kept, site) -> None
     assert kept(executed("vendor.bindings", later)) == ["vendor.bindings"]
 
 
+def test_a_foreign_package_that_imports_torch_is_no_builds(kept, site) -> None:
+    inner = [["/app/pkg/a.py", 1, "<module>", "pkg.a"], 0, ["<stand-in>/aiter.py", 3, "<module>", "aiter"], 0]
+    aiter = executed("aiter", inner[:2], "<stand-in>/aiter.py")
+    assert kept(aiter, executed("vendor.bindings", [*inner, *importing(site)[2:]])) == ["aiter"]
+    assert kept(aiter, executed("flashinfer", inner, "/site/flashinfer.py")) == ["aiter", "flashinfer"]
+
+
 def test_what_a_plugin_of_torchs_imports_is_the_plugins(kept, site) -> None:
     plugin = [*importing(site), ["/site/plugin/__init__.py", 1, "<module>", "plugin"], 0]
     assert kept(executed("vendor.bindings", plugin)) == ["vendor.bindings"]
