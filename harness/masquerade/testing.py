@@ -109,7 +109,9 @@ def ensure_lazy(
         foreign = dict.fromkeys(finding.what for finding in broken if finding.kind == "forbidden-import")
         touches = any(finding.kind in ("device-init", "fork-poison") for finding in broken)
         did = f"executes {', '.join(map(clean, foreign))}" if foreign else "touches a device" if touches else "fails"
-        told = [f"importing {module} on {record.machine} {did}", *(row for each in broken for row in _rows(each))]
+        told = [f"importing {module} on {record.machine} {did}"]
+        for finding in broken:
+            told += [f"{finding.kind}  {clean(finding.what)}", *_rows(finding)]
         raise AssertionError("\n".join(told))
     return record
 
