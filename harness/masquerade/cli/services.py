@@ -92,9 +92,9 @@ def in_repository(results: Results) -> Results:
 def repository(environ: Mapping[str, str], roots: tuple[str, ...]) -> Callable[[str], str | None]:
     """A function that gives a reported file's path in the checked-out repository; None for files outside."""
     here = Path.cwd().resolve()
-    named = (Path(folder).resolve() for folder in map(environ.get, _CHECKOUTS) if folder)
+    named = [(name, Path(environ[name]).resolve()) for name in _CHECKOUTS if environ.get(name)]
     # Other tools than Jenkins set WORKSPACE, too.
-    top = next((folder for folder in named if here.is_relative_to(folder)), here)
+    top = next((folder for name, folder in named if name != "WORKSPACE" or here.is_relative_to(folder)), here)
     folders = list(dict.fromkeys(Path(folder).resolve() for folder in (*roots, os.getcwd(), str(top))))
 
     def locate(file: str) -> str | None:

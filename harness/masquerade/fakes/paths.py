@@ -8,8 +8,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Device nodes of GPU drivers. Only those that the machine lists exist, whatever the real host has.
-DEVICE_NODES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/accel")
+#: Device nodes of GPU drivers, and what lists their cards. Only those that the machine lists exist, whatever the real
+#: host has.
+DEVICE_NODES = (
+    "/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/accel",
+    "/proc/driver/nvidia/gpus", "/sys/class/kfd/kfd/topology/nodes",
+)  # fmt: skip
 
 #: What else a vendor's software leaves on a host. Absent on another platform's machine, unless it lists it.
 VENDOR_PATHS = {

@@ -27,6 +27,10 @@ ALWAYS = ("torch", "triton", "pynvml", "amdsmi")
 _TORCHS = ("cuda.bindings", "cuda.core")
 
 
+#: What runs the tests; it may lie in any folder, as on a PYTHONPATH.
+_RUNNING = ("masquerade", "pytest", "_pytest", "pluggy", "xdist", "execnet")
+
+
 class Import(NamedTuple):
     """An import statement that is executed as its file is."""
 
@@ -85,7 +89,7 @@ def _folder(module: ModuleType | None) -> str:
 def _is_own(module: ModuleType | None) -> bool:
     """Whether a module is neither installed nor the standard library's nor masquerade's."""
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or getattr(module, "__name__", "").partition(".")[0] == "masquerade":
+    if not isinstance(file, str) or getattr(module, "__name__", "").partition(".")[0] in _RUNNING:
         return False
     stdlib = tuple(folder + os.sep for folder in _stdlib())
     return not any(part in file for part in ("site-packages", "dist-packages")) and not file.startswith(stdlib)

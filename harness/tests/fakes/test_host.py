@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from masquerade.fakes.paths import Paths
+
 INSTALL = "from masquerade.fakes import host, paths\n"
 ROCM = {
     "host.dev": ["/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128"],
@@ -172,6 +174,14 @@ answer["nodes"] = sorted(name for name in os.listdir("/dev") if name.startswith(
     assert found["cards"] == ["0000:05:00.0"]
     assert "NVIDIA H100 80GB HBM3" in found["card"]
     assert found["nodes"] == ["nvidia-uvm", "nvidia-uvm-tools", "nvidia0", "nvidiactl"]
+
+
+def test_the_cards_of_the_real_host_are_not_listed() -> None:
+    listed = Paths("cuda", [], ["/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus/0000:05:00.0/information"])
+    assert listed.listing("/proc/driver/nvidia/gpus", ["0000:00:06.0"]) == ["0000:05:00.0"]
+    assert listed.is_hidden("/proc/driver/nvidia/gpus/0000:00:06.0/information")
+    assert not listed.is_hidden("/proc/driver/nvidia/params")
+    assert Paths("rocm", [], []).listing("/sys/class/kfd/kfd/topology/nodes", ["0", "1"]) == []
 
 
 def test_cpuinfo_is_the_machines(child: Any) -> None:
