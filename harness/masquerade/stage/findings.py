@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from masquerade.machines.owners import told_missing
+from masquerade.machines.packages import MANAGEMENT
 from masquerade.stage.blame import (
     CommandPlaces,
     Frame,
@@ -183,8 +184,16 @@ class Judge:
         }
 
     def _stand_ins(self) -> tuple[str, ...]:
-        """The stand-ins that were executed; of a package and what lies below it the package."""
-        names = {event["what"] for event in self.events if event["kind"] == "stand-in"}
+        """The stand-ins that were executed; of a package and what lies below it the package.
+
+        A management library that torch itself asks is nothing that the subject relies on.
+        """
+        names = {
+            event["what"]
+            for event in self.events
+            if event["kind"] == "stand-in"
+            and not (event["what"] in MANAGEMENT and actor(frames(event.get("stack") or ()), self.places) == "torch")
+        }
         return tuple(sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names)))
 
     def _finding(self, kind: str, what: str, event: Mapping[str, Any], message: str = "") -> Finding:

@@ -156,6 +156,15 @@ def test_a_missing_module_that_a_platform_owns_is_told_as_its() -> None:
         assert told(others) == (f"No module named '{others}'", "")
 
 
+def test_a_management_library_that_torch_itself_asks_is_no_stand_in_of_the_subject() -> None:
+    def stand_ins(what: str, *stack: Any) -> tuple[str, ...]:
+        return record(event("stand-in", what, *stack)).stand_ins
+
+    assert stand_ins("pynvml", MINE, TORCH) == stand_ins("amdsmi", MINE, TORCH) == ()
+    assert stand_ins("pynvml", MINE) == ("pynvml",)
+    assert stand_ins("pkg._C", MINE, TORCH) == ("pkg._C",)
+
+
 def test_a_foreign_module_that_is_itself_what_is_imported_is_told_so() -> None:
     def foreign(module: str) -> str:
         row = event("forbidden-import", "pkg", module=module, owner="rocm", file="/app/pkg/a.py")
