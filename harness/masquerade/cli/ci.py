@@ -83,6 +83,9 @@ def _service(write: Callable[..., dict[str, Any]]) -> click.Command:
             pipeline = write(jobs, commands, {**options, "root": Path(root)})
         except (PlanError, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
+        if commands.source == "contracts" and not commands.install:
+            told = "has no pyproject.toml or setup.py to install: add what the jobs must install for your package"
+            click.echo(f"note: {root} {told}", err=True)
         again = shlex.join(["masquerade", "ci", write.__name__, *_given(ctx)])
         _put(dump(pipeline, [_HEAD, f"  {again}", "Change what it is made from, not this file."]), output)
 

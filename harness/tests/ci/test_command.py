@@ -13,6 +13,9 @@ from conftest import write
 def test_it_prints_or_writes_the_same(ci, contracts_project, tmp_path) -> None:
     printed = ci("buildkite", "--root", contracts_project)
     assert printed.exit_code == 0
+    assert printed.stderr.startswith(f"note: {contracts_project} has no pyproject.toml or setup.py to install")
+    write(contracts_project, {"pyproject.toml": "[project]\nname = 'pkg'\n"})
+    printed = ci("buildkite", "--root", contracts_project)
     written = ci("buildkite", "--root", contracts_project, "-o", tmp_path / "deep/pipeline.yml")
     assert (written.stdout, written.stderr) == ("", f"{tmp_path / 'deep/pipeline.yml'}: written\n")
     assert (tmp_path / "deep/pipeline.yml").read_text() == printed.stdout
