@@ -19,7 +19,6 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 _SECONDS = 300.0  # tox may have to install plugins first
 
-
 #: Versions of Python for a job, the first that a project admits: those that torch and Triton have wheels for.
 _PYTHONS = ("3.12", "3.13", "3.11", "3.10", "3.14")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from masquerade.cli.ports import StagePort
 from masquerade.machines.errors import nearest
 from masquerade.machines.packages import known_packages
-from masquerade.stage.check import Check, SubjectError
+from masquerade.stage.check import Check
+from masquerade.stage.owners import asked_of
 from masquerade.stage.record import Record
 from masquerade.stage.unseen import told, unseen
 
@@ -26,10 +27,9 @@ def _unknown(checks: Sequence[Check], records: Sequence[Record], stage: StagePor
     """Packages that are present by the user's word alone, and that nothing imported."""
     named = {name for check in checks for name in (*check.present, *(check.machine.packages.get("present") or {}))}
     executed = {name.partition(".")[0] for record in records for name in record.stand_ins}
+    modules = asked_of(stage.discover)
     for name in sorted(named - known_packages().keys() - executed):
-        try:
-            stage.discover(name, checks[0].path)
-        except SubjectError:
+        if not modules(name, checks[0].path):
             near = nearest(name, known_packages(), 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             yield f"{name} is present by your word alone, and nothing imported it{meant}"

@@ -14,6 +14,7 @@ from masquerade.machines.errors import UnknownMachineError
 from masquerade.pytest_plugin import owners
 
 if TYPE_CHECKING:
+    from masquerade.contracts.project import Project
     from masquerade.stage.check import Check
 
 #: The argument that holds the machine's name; a fixture of this name gives the machine.
@@ -99,19 +100,18 @@ def _owners_of_projects(marks: Mapping[pytest.Item, pytest.Mark]) -> Iterator[st
         for item, mark in marks.items()
         if "owners" not in mark.kwargs
     }
-    asked: dict[str, list[Check]] = {}
-    projects = {}
+    asked: dict[str, tuple[Project, list[Check]]] = {}
     for (folder, _), mark in silent.items():
         try:
             project = owners.of_project(folder)
         except ConfigurationError as error:
             yield str(error)
             continue
-        projects[project.file] = project
         every = project.owners()
-        asked.setdefault(project.file, []).extend(replace(check, owners=every) for check in _disguised(mark))
-    for file, project in projects.items():
-        yield from owners.misnamed_in(project, asked[file])
+        _, checks = asked.setdefault(project.file, (project, []))
+        checks += [replace(check, owners=every) for check in _disguised(mark)]
+    for project, checks in asked.values():
+        yield from owners.misnamed_in(project, checks)
 
 
 def plan(item: pytest.Item) -> Plan:

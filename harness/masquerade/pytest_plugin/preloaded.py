@@ -17,15 +17,13 @@ import pytest
 
 from masquerade.pytest_plugin.machine_mark import Plan
 from masquerade.stage.places import where_things_lie
-from masquerade.stage.sources import parsed
+from masquerade.stage.sources import imported, parsed
 
 #: They look at the machine as they are imported, or stand for its driver.
 ALWAYS = ("torch", "triton", "pynvml", "amdsmi")
 
-
 #: Packages that torch's own modules import, where its build is for the platform that has them.
 _TORCHS = ("cuda.bindings", "cuda.core")
-
 
 #: What runs the tests; it may lie in any folder, as on a PYTHONPATH.
 _RUNNING = ("masquerade", "pytest", "_pytest", "pluggy", "xdist", "execnet")
@@ -111,10 +109,7 @@ def _imported_in(function: object) -> Iterator[str]:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield node.module.partition(".")[0]
+    yield from (name.partition(".")[0] for name in imported(node))
 
 
 def _way(item: pytest.Item, name: str) -> Iterator[Import]:

@@ -100,13 +100,16 @@ def _locate(name: str, path: Sequence[str] | None = None) -> tuple[list[str], st
     return folders, file
 
 
-def there(name: str, path: Sequence[str] | None = None) -> bool:
-    """Whether there is such a module in these folders, or without them where this interpreter looks."""
-    return _locate(name, path) != ([], "")
+def there(name: str) -> bool:
+    """Whether there is such a module."""
+    return _locate(name) != ([], "")
 
 
 def names(name: str, path: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names of a package's modules, or of the module alone; none where it is not there."""
+    """The names of a package's modules, or of the module alone; none where it is not there.
+
+    path: the folders to look in; where this interpreter looks without it.
+    """
     return tuple(_modules(name, *_locate(name, path), {}))
 
 

@@ -71,6 +71,13 @@ class RunResult:
     processes: int
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
+
+
 @dataclass(frozen=True)
 class _Run:
     machine: Machine
@@ -79,14 +86,7 @@ class _Run:
     owners: Mapping[str, Sequence[str]]
     levels: Mapping[str, Level] = field(default_factory=default_levels)
     #: Where it was started: the command may remove the folder.
-    where: str = field(default_factory=lambda: _here())
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it is gone
-        return ""
+    where: str = field(default_factory=_here)
 
 
 def _environment(

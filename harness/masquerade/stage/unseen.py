@@ -19,6 +19,7 @@ from masquerade.stage.check import Check, Discovery, SubjectError
 from masquerade.stage.record import Record
 from masquerade.stage.sources import imported, parsed
 from masquerade.stage.standins import Discover
+from masquerade.stage.trace.reach import with_above
 
 #: Modules that a sentence names. A package that is meant for one platform has hundreds.
 _MOST = 2
@@ -139,15 +140,10 @@ class _Sources:
             found: dict[str, int] = {}
             for statement in _executed(tree) if tree is not None else ():
                 for name in imported(statement):
-                    for package in _with_above(name) & self._packages:
+                    for package in self._packages.intersection(with_above(name)):
                         found[package] = min(statement.lineno, found.get(package, statement.lineno))
             self._imported[file] = found
         return self._imported[file]
-
-
-def _with_above(name: str) -> set[str]:
-    parts = name.split(".")
-    return {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
 
 
 def _read(file: str) -> bytes:
